@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, overload
 from langlauf.analysis import probe
 from langlauf.analysis.registry import Function, Registry
 from langlauf.analysis.schema import InvalidInput
-from langlauf.auth.caller import DEFAULT_ORG, insider, usable_name
+from langlauf.auth.caller import DEFAULT_ORG, internal_caller, is_valid_name
 from langlauf.domain.errors import LanglaufError, NotRunning, QueueIsFull, RegistrationError
 from langlauf.domain.job import Accepted, Duplicate, JobRecord, PriorityClass, QueueFull, Replayed
 from langlauf.domain.trace import read_trace
@@ -18,7 +18,7 @@ from langlauf.settings import Settings, duration, load_settings
 if TYPE_CHECKING:  # a process that runs the analyses of an application loads neither its API nor its pages
     from starlette.types import ASGIApp
 
-    from langlauf.api.context import Context
+    from langlauf.api.context import ApiContext
     from langlauf.bootstrap import Runtime
 
 F = TypeVar("F", bound=Function)
@@ -59,7 +59,7 @@ class Langlauf:
         self.registry = Registry()
         self.registry.reserve(probe.probe, name=probe.NAME, duplicates=True, max_retries=0, timeout=probe.TIMEOUT)
         self.runtime: Runtime | None = None
-        self._context: Context | None = None
+        self._context: ApiContext | None = None
         self._settings = settings
         self._target: str | None = None
 
@@ -101,16 +101,16 @@ class Langlauf:
     @asynccontextmanager
     async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
         """Runs the application; compose it into the lifespan of an application that mounts this one."""
-        from langlauf.api.context import Context
-        from langlauf.auth.rates import rates_from
+        from langlauf.api.context import ApiContext
+        from langlauf.auth.rates import rate_limits_from
         from langlauf.bootstrap import running
 
         if self.runtime is not None:
             raise LanglaufError("the application runs already: enter `lifespan()` once, in one place")
         async with running(self.registry, self.settings, self.api_prefix, self._target) as runtime:
             self.runtime = runtime
-            rates = rates_from(self.settings)
-            self._context = Context(runtime.services, self.settings, self.api_prefix, runtime.alive, rates)
+            rates = rate_limits_from(self.settings)
+            self._context = ApiContext(runtime.services, self.settings, self.api_prefix, runtime.alive, rates)
             try:
                 yield
             finally:
@@ -134,11 +134,11 @@ class Langlauf:
 
         For Django, which can neither mount nor take part in a lifespan, and for every other ASGI application.
         """
-        from langlauf.server.mounting import Mounted
+        from langlauf.server.mounting import MountedApplication
 
-        return Mounted(self.asgi(), self.lifespan, outer, _usable_prefix("prefix", prefix))
+        return MountedApplication(self.asgi(), self.lifespan, outer, _usable_prefix("prefix", prefix))
 
-    def _current(self) -> "Context":
+    def _current(self) -> "ApiContext":
         self._running()
         if self._context is None:
             raise NotRunning("the application has just stopped")
@@ -170,20 +170,20 @@ class Langlauf:
         `traceparent` is the header of the trace the job shall belong to; one that cannot be read is as none. `notify`
         says who is told of its end: `{"webhook": "https://…", "email": "name@example.org"}`, or one of the two.
         """
-        from langlauf.service.notify_options import Notify
-        from langlauf.service.submit import Order
+        from langlauf.service.notify_options import NotifyOptions
+        from langlauf.service.submit import SubmitRequest
 
-        if not usable_name(org):
+        if not is_valid_name(org):
             raise InvalidInput("org", f"{org!r} cannot name an org: 1 to 128 of A-Z a-z 0-9 _ . : -")
-        order = Order(
+        order = SubmitRequest(
             analysis=analysis,
             input=values,
             priority_class=priority_class,
             idempotency_key=idempotency_key,
             allow_duplicate=allow_duplicate,
-            notify=None if notify is None else Notify(**notify),
+            notify=None if notify is None else NotifyOptions(**notify),
         )
-        caller = insider(org, None if traceparent is None else read_trace([traceparent]))
+        caller = internal_caller(org, None if traceparent is None else read_trace([traceparent]))
         submitted = await self._running().services.submissions.submit(caller, order)
         if isinstance(submitted, Accepted | Replayed | Duplicate):
             return submitted.job

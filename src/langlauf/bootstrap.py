@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from langlauf.analysis.registry import Registry
-from langlauf.auth.keyring import USES_EVERY_SECONDS, Access, Keyring
+from langlauf.auth.keyring import USES_EVERY_SECONDS, Authenticator, Keyring
 from langlauf.auth.sessions import Sessions
 from langlauf.auth.tokens import JobTokens
 from langlauf.compat.sqlite_import import import_v1
@@ -34,15 +34,15 @@ from langlauf.service.control import Control, Holds
 from langlauf.service.estimates import Estimates
 from langlauf.service.follow import LOOK_SECONDS, Followers
 from langlauf.service.inbox import Inbox
-from langlauf.service.keys import Keys
+from langlauf.service.keys import KeyService
 from langlauf.service.mail_receivers import MailReceivers
-from langlauf.service.metrics_snapshot import Measures
+from langlauf.service.metrics_snapshot import MetricsSnapshot
 from langlauf.service.overview import Overviews
 from langlauf.service.read import Reads
-from langlauf.service.request_limits import Places, Room
+from langlauf.service.request_limits import ResponseMemory, StreamSlots
 from langlauf.service.services import Services
-from langlauf.service.submit import Submissions
-from langlauf.service.webhooks import Endpoints
+from langlauf.service.submit import SubmitService
+from langlauf.service.webhooks import WebhookService
 from langlauf.settings import Settings
 from langlauf.store.blobs.location import open_blobs
 from langlauf.store.blobs.protocol import Blobs
@@ -170,47 +170,49 @@ def make_services(
 ) -> Services:
     """The use cases over a store."""
     keyring = keyring or Keyring(store.access, store.clock)
-    access = Access(keyring, settings.auth_token, by_id=settings.by_id)
+    access = Authenticator(keyring, settings.auth_token, by_id=settings.by_id)
     estimates = Estimates(store, registry, settings)
-    submissions = Submissions(store, registry, settings, estimates, store.clock)
+    submissions = SubmitService(store, registry, settings, estimates, store.clock)
     reads = Reads(store, settings, estimates, store.clock)
     sessions = Sessions(access, store.access, store.clock)
-    places = make_places(settings)
+    slots = make_stream_slots(settings)
     return Services(
         registry,
         submissions,
         Control(store, registry, submissions, hints, cancel_grace=settings.cancel_grace),
         reads,
-        Followers(store, reads, hints, places, allowed=sessions.allows),
+        Followers(store, reads, hints, slots, allowed=sessions.allows),
         access,
-        Keys(store.access, store.clock),
+        KeyService(store.access, store.clock),
         JobTokens(access, store.access),
         sessions,
         Inbox(store),
         Overviews(store, store.clock),
-        Measures(store, settings, places),
+        MetricsSnapshot(store, settings, slots),
         Holds(store),
         make_endpoints(store, settings),
-        Room(most_of_org=settings.max_sending_org, most=settings.max_sending),
+        ResponseMemory(most_of_org=settings.max_sending_org, most=settings.max_sending),
         MailReceivers(store, settings),
     )
 
 
-def make_endpoints(store: Store, settings: Settings, *, operator: bool = False) -> Endpoints:
+def make_endpoints(store: Store, settings: Settings, *, operator: bool = False) -> WebhookService:
     """What can be done with the endpoints of orgs: the same for callers, for pages and for commands.
 
     An operator also sees what receivers inside a network answer to a test.
     """
-    return Endpoints(store, settings, SendingOnce(lambda: make_webhooks(store, settings, "", shows_inside=operator)))
+    return WebhookService(
+        store, settings, SendingOnce(lambda: make_webhooks(store, settings, "", shows_inside=operator))
+    )
 
 
-def make_places(settings: Settings) -> Places:
+def make_stream_slots(settings: Settings) -> StreamSlots:
     """Places for requests that stay, some connections fewer than there are: one org leaves others some, all leave some.
 
     Without that a single org could hold every connection, whatever the number of streams that it may have.
     """
     connections = settings.connection_limit
-    return Places(
+    return StreamSlots(
         most_of_org=min(settings.max_streams_org, max(1, connections * 5 // 8)),
         most=min(settings.max_streams, max(1, connections * 3 // 4)),
         share=settings.credential_share / 100,
@@ -337,9 +339,9 @@ async def running(
         parts: list[Periodic | Sender] = [*duties]
         if settings.deliveries:
             parts.append(make_sender(store, settings, hints, prefix, notes.note))
-        services.measures.watch(parts)
+        services.metrics.watch(parts)
         workers = _make_workers(store, registry, settings, hints, target)
-        services.measures.gather(workers)
+        services.metrics.gather(workers)
         runtime = Runtime(store, services, hints, workers, parts)
         stack.push_async_callback(runtime.stop)
         await runtime.start()

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from langlauf import Langlauf
-from langlauf.auth.caller import insider
+from langlauf.auth.caller import internal_caller
 from langlauf.bootstrap import Runtime
 from langlauf.bundled import app as bundled
 from langlauf.domain.read_models import JobView
@@ -19,7 +19,7 @@ _PATIENCE = {"LANGLAUF_LEASE_SECONDS": "15"}  # scikit-learn is loaded by the fi
 
 async def _views(runtime: Runtime, view: JobView) -> list[list[str]]:
     """The titles of the views of every snapshot."""
-    reads = runtime.services.reads.of(insider(ORG))
+    reads = runtime.services.reads.of(internal_caller(ORG))
     stored = await reads.results(view.job.job_id)
     found = [await reads.result(one.result_id, latest=False) for one in stored]
     return [[shown.title for shown in views_from(one.delivered.views)] for one in found if one is not None]
@@ -80,7 +80,7 @@ def test_another_org_is_never_compared_with(tmp_path: Path) -> None:
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
         job = await app.submit("ontology", org="other", text=BEFORE)
-        await runtime.services.followers.until(insider("other"), job.job_id, 20, lambda view: view.job.terminal)
+        await runtime.services.followers.until(internal_caller("other"), job.job_id, 20, lambda view: view.job.terminal)
         assert (await result(runtime, await done(app, runtime, "ontology", text=AFTER)))["first_run"]
 
     run(bundled, tmp_path, body, **_PATIENCE)

@@ -7,7 +7,7 @@ import pytest
 from langlauf import Langlauf
 from langlauf.bootstrap import Runtime
 from langlauf.cli.serve import _welcome
-from langlauf.service.keys import Keys
+from langlauf.service.keys import KeyService
 from tests.support.running_app import run
 
 
@@ -21,8 +21,8 @@ def test_keys_without_an_operator_are_told(
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
         if has_key:
-            await Keys(runtime.store.access, runtime.store.clock).create("org-a")
-        await runtime.services.access.refresh()
+            await KeyService(runtime.store.access, runtime.store.clock).create("org-a")
+        await runtime.services.authenticator.refresh()
         _welcome("http://127.0.0.1:8080", app)
 
     run(Langlauf(), tmp_path, body, **({"API_AUTH_TOKEN": token} if token else {}))

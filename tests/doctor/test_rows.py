@@ -9,7 +9,7 @@ import pytest
 from langlauf.doctor.check import Needs
 from langlauf.doctor.registry import CHECKS
 from langlauf.domain.instant import SECOND
-from langlauf.service.keys import Keys
+from langlauf.service.keys import KeyService
 from langlauf.store.protocol import Store
 from tests.doctor.scene import Ward, held, maker, report, with_blob
 
@@ -249,7 +249,7 @@ def test_settings_that_do_not_go_together_are_found(
 
 def test_keys_without_an_operator_are_told(either: Ward) -> None:
     """No key reads `/metrics`, so an operator's token is needed."""
-    either.use(lambda store: Keys(store.access, store.clock).create("org-a"))
+    either.use(lambda store: KeyService(store.access, store.clock).create("org-a"))
     found = either.examine()
     assert found.wrong == {"operator_token": "warning"}
     assert "/metrics" in found.findings["operator_token"]["seen"]

@@ -13,7 +13,7 @@ from schemathesis.core.transport import Response
 from schemathesis.hooks import unregister
 from schemathesis.openapi.checks import RejectedPositiveData
 
-from langlauf.auth.credentials import ADDRESS_TOKEN
+from langlauf.auth.credentials import QUERY_TOKEN
 from langlauf.domain.text import LARGEST_INTEGER, SMALLEST_INTEGER
 from tests.fuzz.target import ORG, Known
 
@@ -63,7 +63,7 @@ class Knowledge:
             self._agree_on_org(case)
             case.headers.pop("X-API-Key", None)  # beside the good key of every case another one is refused
         if _is_valid(case, ParameterLocation.QUERY):
-            case.query.pop(ADDRESS_TOKEN, None)
+            case.query.pop(QUERY_TOKEN, None)
             if case.operation.definition.raw["operationId"] == "feed" and "wait" in case.query:
                 case.query["wait"] = 0  # in most orgs nothing ever happens
         if isinstance(case.body, dict | list) and _is_valid(case, ParameterLocation.BODY):

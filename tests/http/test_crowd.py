@@ -67,7 +67,7 @@ def test_many_synchronous_requests_of_one_org_leave_others_alone(full: Live, gat
     with ExitStack() as stack:
         wires = _wires(full, stack, 4 * LIMIT, synchronous(gate, X_Org_Id="a"))
         GATES.wait_until_reached(gate)
-        places = full.app.runtime.services.followers.places  # type: ignore[union-attr]  # it runs
+        places = full.app.runtime.services.followers.slots  # type: ignore[union-attr]  # it runs
         eventually(lambda: places.taken("wait") == OF_ORG)
         for _ in range(3):
             assert len(full.server.crowd.connections) <= LIMIT + RESERVE, "each takes a descriptor"

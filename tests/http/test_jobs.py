@@ -77,7 +77,7 @@ def test_a_long_poll_answers_at_the_change(server: Live) -> None:
     path = f"/analyze/jobs/{job_id}"
     etag = server.http.get(path).headers["etag"]
     assert server.app.runtime is not None
-    places = server.app.runtime.services.followers.places
+    places = server.app.runtime.services.followers.slots
     with ThreadPoolExecutor(1) as pool:
         poll = pool.submit(server.http.get, path, params={"wait": 30}, headers={"If-None-Match": etag})
         eventually(lambda: places.taken("poll") == 1)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from langlauf.api.responses import Audience, KeptAnswer, KeptAnswers
+from langlauf.api.responses import CachedStatus, StatusCache, StatusCacheKey
 from langlauf.domain.read_models import JobFingerprint
 from tests.http.closed import Closed
 from tests.http.test_errors import assert_problem
@@ -61,11 +61,11 @@ def test_a_kept_answer_is_conditional_like_any_other(server: Live) -> None:
 
 def test_answers_are_kept_within_a_bound() -> None:
     """The oldest of the org that has the most goes first; a large one is not kept at all."""
-    kept = KeptAnswers()
+    kept = StatusCache()
 
-    def keep(org_id: str, number: int, size: int = 60_000) -> Audience:
-        audience = Audience(org_id, str(number), operator=False, base="")
-        kept.put(audience, KeptAnswer(_PULSE, {}, b"x" * size))
+    def keep(org_id: str, number: int, size: int = 60_000) -> StatusCacheKey:
+        audience = StatusCacheKey(org_id, str(number), operator=False, base="")
+        kept.put(audience, CachedStatus(_PULSE, {}, b"x" * size))
         return audience
 
     small = keep("small", 0)

@@ -11,7 +11,7 @@ import pytest
 from langlauf import Job, Langlauf
 from langlauf.api import requests
 from langlauf.clock import new_id
-from langlauf.service.request_limits import Room
+from langlauf.service.request_limits import ResponseMemory
 from langlauf.store.source import PIECE, Pieces
 from tests.support.live import Live, live
 from tests.support.processes import eventually
@@ -64,10 +64,10 @@ def result_id(server: Live) -> str:
     return str(server.wait(server.submit("text")["job_id"])["result_id"])
 
 
-def room_of(server: Live) -> Room:
+def room_of(server: Live) -> ResponseMemory:
     """The room of a server."""
     assert server.app.runtime is not None
-    return server.app.runtime.services.room
+    return server.app.runtime.services.response_memory
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from langlauf import Langlauf
 from langlauf.api.middleware import EXPOSED_HEADERS
 from langlauf.api.operations import OPERATIONS
 from langlauf.auth.limit_memory import LocalMemory
-from langlauf.auth.rates import REFUSALS, Kind, Rates
+from langlauf.auth.rates import REFUSALS, RateKind, RateLimits
 from langlauf.domain.rate import Rate
 from langlauf.settings import load_settings
 from tests.http.test_errors import assert_problem
@@ -62,7 +62,7 @@ def test_an_org_that_asks_too_often_is_told_when_to_come_back(tmp_path: Path) ->
 def test_a_flood_of_refusals_is_held_back(tmp_path: Path) -> None:
     """The first ones are told at once; who goes on all the same waits for each, and others wait for none."""
     now = 0.0
-    rates = Rates({Kind.REFUSAL: REFUSALS}, now=lambda: now)
+    rates = RateLimits({RateKind.REFUSAL: REFUSALS}, now=lambda: now)
     assert [rates.is_flood("busy") for _ in range(12)] == [False] * 10 + [True] * 2
     assert not rates.is_flood("other")
     now = 1.0
@@ -100,12 +100,12 @@ def test_pages_count_as_well(tmp_path: Path) -> None:
 def test_a_flood_of_names_makes_nothing_grow() -> None:
     """The count forgets who asked the longest ago, and an address that still asks is not forgotten."""
     memory = LocalMemory(100)
-    rates = Rates({Kind.DEFAULT: Rate(2, 60)}, now=lambda: 1.0, memory=memory)
-    rates.take(Kind.DEFAULT, "busy")
+    rates = RateLimits({RateKind.DEFAULT: Rate(2, 60)}, now=lambda: 1.0, memory=memory)
+    rates.take(RateKind.DEFAULT, "busy")
     for number in range(1_000):
-        rates.take(Kind.DEFAULT, f"org-{number}")
-        quota = rates.take(Kind.DEFAULT, "busy")
-    assert len(memory._full_at[Kind.DEFAULT, 2]) == 100
+        rates.take(RateKind.DEFAULT, f"org-{number}")
+        quota = rates.take(RateKind.DEFAULT, "busy")
+    assert len(memory._full_at[RateKind.DEFAULT, 2]) == 100
     assert quota is not None
     assert not quota.standing.allowed
 

@@ -86,7 +86,7 @@ def _mounted(folder: Path, *, grace: int = 5, **environment: str) -> Iterator[tu
 
 
 async def _open_streams(app: Any, count: int) -> None:
-    while app.runtime.services.followers.places.taken("stream") != count:  # noqa: ASYNC110 - it tells nobody
+    while app.runtime.services.followers.slots.taken("stream") != count:  # noqa: ASYNC110 - it tells nobody
         await asyncio.sleep(0.01)
 
 

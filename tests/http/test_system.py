@@ -150,7 +150,7 @@ def test_stopping_lets_waiting_callers_go_and_gives_jobs_back(tmp_path: Path) ->
         poller = threading.Thread(target=poll)
         poller.start()
         assert server.app.runtime is not None
-        places = server.app.runtime.services.followers.places
+        places = server.app.runtime.services.followers.slots
         eventually(lambda: places.taken("poll") == 1)
         server.stop()
         poller.join(60)

@@ -11,7 +11,7 @@ import pytest
 import langlauf
 from langlauf.clock import new_id
 from langlauf.domain.access import GRANTABLE_SCOPES, Scope
-from langlauf.service.keys import MadeKey
+from langlauf.service.keys import CreatedKey
 from tests.http.statements import recorded
 from tests.http.strangers import Ask, Owned, asks, seen, unknown_ids
 from tests.support.keys import bearer, make_key
@@ -40,7 +40,7 @@ def _by_key(server: Live, org: str) -> dict[str, str]:
     return bearer(_KEYS[server.url, org])
 
 
-def _make_key(server: Live, org: str) -> MadeKey:
+def _make_key(server: Live, org: str) -> CreatedKey:
     return make_key(server.app.settings.store_path, org, *GRANTABLE_SCOPES)
 
 

@@ -18,14 +18,14 @@ import msgspec
 
 import langlauf
 from langlauf.api.openapi.document import build_document
-from langlauf.api.wire import Links, job_out
+from langlauf.api.wire import ApiLinks, job_out
 from langlauf.bootstrap import open_at
 from langlauf.bundled import app
 from langlauf.client.models import JobSummary
 from langlauf.compat.transfer import export_from, import_into
 from langlauf.domain.job import JobRecord, Phase
 from langlauf.hints import Hints
-from langlauf.service.read import Moment
+from langlauf.service.read import DerivedFields
 from langlauf.store.tools.drivers import copy_store
 from langlauf.store.tools.location import place_of
 from tests.support.submissions import look
@@ -86,7 +86,9 @@ def main(url: str, folder: Path) -> None:
     earlier.write_text(json.dumps(earlier_store(trial_note=NOTE, analysis="address")))
     import_into(place_of(url), earlier, default_analysis="address")
     copy_store(place_of(url), place_of(copied), running=False, watch=lambda *_: None)
-    wire = msgspec.json.encode(job_out(asyncio.run(_read(url)), Moment(Phase.WAITING, None, 1), Links("/analyze")))
+    wire = msgspec.json.encode(
+        job_out(asyncio.run(_read(url)), DerivedFields(Phase.WAITING, None, 1), ApiLinks("/analyze"))
+    )
     told = {
         "wire": json.loads(wire).get("trial_note"),
         "client": msgspec.to_builtins(msgspec.json.decode(wire, type=JobSummary)).get("trial_note"),

@@ -9,7 +9,7 @@ from langlauf.bootstrap import open_at
 from langlauf.domain.access import DEFAULT_SCOPES, Scope
 from langlauf.domain.instant import Instant
 from langlauf.hints import Hints
-from langlauf.service.keys import Keys, MadeKey
+from langlauf.service.keys import CreatedKey, KeyService
 from langlauf.store.tools.location import place_of
 
 T = TypeVar("T")
@@ -18,13 +18,13 @@ EFFECT_SECONDS = 60.0
 OPERATOR = "operator-token-of-a-test"
 
 
-def with_keys(store: Path | str, use: Callable[[Keys], Awaitable[T]]) -> T:
+def with_keys(store: Path | str, use: Callable[[KeyService], Awaitable[T]]) -> T:
     """Use the keys of a store, a file or a database, beside the server that has it open."""
 
     async def run() -> T:
         opened = await open_at(place_of(str(store)), Hints())
         try:
-            return await use(Keys(opened.access, opened.clock))
+            return await use(KeyService(opened.access, opened.clock))
         finally:
             await opened.close()
 
@@ -33,7 +33,7 @@ def with_keys(store: Path | str, use: Callable[[Keys], Awaitable[T]]) -> T:
 
 def make_key(
     store: Path | str, org: str, *scopes: Scope, expires_at: Instant | None = None, name: str = "of a test"
-) -> MadeKey:
+) -> CreatedKey:
     """A new key; without scopes it has the usual ones."""
     granted = frozenset(scopes) or DEFAULT_SCOPES
     return with_keys(store, lambda keys: keys.create(org, name=name, scopes=granted, expires_at=expires_at))

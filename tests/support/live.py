@@ -12,7 +12,7 @@ import httpx2
 import uvloop
 
 from langlauf import Job, Langlauf, PermanentError, TransientError
-from langlauf.server.program import Server, make_server
+from langlauf.server.program import HttpServer, make_server
 from langlauf.settings import load_settings
 
 #: Seconds to wait for what will come: far more than it takes on a busy machine, and less than a test's own limit.
@@ -130,7 +130,7 @@ class Live:
     #: the event loop of the server's thread
     loop: asyncio.AbstractEventLoop
 
-    def __init__(self, url: str, app: Langlauf, server: Server) -> None:
+    def __init__(self, url: str, app: Langlauf, server: HttpServer) -> None:
         self.url = url
         self.app = app
         self.server = server

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from langlauf import Langlauf
-from langlauf.auth.caller import insider
+from langlauf.auth.caller import internal_caller
 from langlauf.bootstrap import Runtime
 from langlauf.domain.read_models import CancelRequest, JobView
 from langlauf.settings import load_settings
@@ -43,7 +43,7 @@ def run(app: Langlauf, folder: Path, body: Body, **environment: str) -> None:
 
 async def ended(runtime: Runtime, job_id: str, seconds: float = 60) -> JobView:
     """The job at its end."""
-    view = await runtime.services.followers.until(insider(ORG), job_id, seconds, lambda view: view.job.terminal)
+    view = await runtime.services.followers.until(internal_caller(ORG), job_id, seconds, lambda view: view.job.terminal)
     assert view is not None
     assert view.job.terminal, view.job
     return view
@@ -59,7 +59,7 @@ async def result(runtime: Runtime, view: JobView) -> Any:
     """What a completed job returned."""
     assert view.job.status == "completed", view.job
     assert view.job.result_id is not None
-    found = await runtime.services.reads.of(insider(ORG)).result(view.job.result_id, latest=True)
+    found = await runtime.services.reads.of(internal_caller(ORG)).result(view.job.result_id, latest=True)
     assert found is not None
     return _decode(found.delivered.payload)
 
@@ -71,7 +71,7 @@ def _decode(payload: str | None) -> Any:
 
 async def kinds(runtime: Runtime, job_id: str) -> list[str]:
     """The events of a job."""
-    events = await runtime.services.reads.of(insider(ORG)).events(job_id, after=0, limit=1_000)
+    events = await runtime.services.reads.of(internal_caller(ORG)).events(job_id, after=0, limit=1_000)
     return [str(event.event_type) for event in events]
 
 

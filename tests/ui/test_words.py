@@ -14,7 +14,7 @@ from langlauf.domain.health import FINDINGS, Severity
 from langlauf.domain.job import LimitReached, Phase
 from langlauf.domain.state import TERMINAL, Status
 from langlauf.domain.statistics import TimeRange
-from langlauf.service.webhooks import Standing
+from langlauf.service.webhooks import EndpointHealth
 from langlauf.ui import form_validation as flaws
 from langlauf.ui import formatting
 from langlauf.ui.language import LANGUAGES, load_language
@@ -49,7 +49,7 @@ def used_keys() -> set[str]:
     keys |= {f"form.kind.{kind}" for kind in ("lines", "json")}
     keys |= {f"form.choice.{value}" for value in ("true", "false", "default", "expedite")}
     keys |= {f"start.{option.field}{part}" for option, part in product((*OPTION_FIELDS, *NOTIFY_FIELDS), ("", ".text"))}
-    keys |= {f"webhooks.standing.{word}" for word in get_args(Standing)}
+    keys |= {f"webhooks.standing.{word}" for word in get_args(EndpointHealth)}
     keys |= {f"webhooks.subject.{word}" for word in SUBJECTS}
     keys |= {f"delivery.status.{word}" for word in get_args(DeliveryStatus)}
     keys |= {f"states.next.{face}" for face in faces}

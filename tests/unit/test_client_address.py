@@ -2,11 +2,11 @@
 
 import pytest
 
-from langlauf.auth.client_address import proxy_trust, site_of
+from langlauf.auth.client_address import network_of, trusted_proxies
 from langlauf.domain.errors import SettingsError
 from langlauf.settings import load_settings
 
-TRUST = proxy_trust(load_settings({"LANGLAUF_TRUSTED_PROXIES": "10.0.0.0/8,::1"}))
+TRUST = trusted_proxies(load_settings({"LANGLAUF_TRUSTED_PROXIES": "10.0.0.0/8,::1"}))
 
 
 @pytest.mark.parametrize(
@@ -44,13 +44,13 @@ def test_a_site_counts_as_one() -> None:
     first, second = (TRUST.client_of(name, []) for name in ("2001:db8::1", "2001:db8::ffff"))
     assert first is not None
     assert second is not None
-    assert site_of(first) == site_of(second) == "2001:db8::/64"
+    assert network_of(first) == network_of(second) == "2001:db8::/64"
 
 
 def test_the_header_has_a_name_of_ones_own() -> None:
     """In any case; a name that no header can have stops the program."""
     settings = {"LANGLAUF_TRUSTED_PROXIES": "10.0.0.1", "LANGLAUF_PROXY_HEADER": "X-Real-IP"}
-    trust = proxy_trust(load_settings(settings))
+    trust = trusted_proxies(load_settings(settings))
     fields = [(b"x-real-ip", b"198.51.100.1"), (b"x-forwarded-for", b"192.0.2.1")]
     assert str(trust.client_of("10.0.0.1", fields)) == "198.51.100.1"
     with pytest.raises(SettingsError, match="LANGLAUF_PROXY_HEADER"):

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from langlauf.auth import sessions as module
-from langlauf.auth.caller import insider
-from langlauf.auth.keyring import Access, Keyring
+from langlauf.auth.caller import internal_caller
+from langlauf.auth.keyring import Authenticator, Keyring
 from langlauf.auth.sessions import Sessions
 from langlauf.domain.instant import after
 from langlauf.hints import Hints
@@ -33,7 +33,7 @@ class Process:
 
     def __init__(self, store: SqliteStore, clock: SetClock) -> None:
         self.store = Counted(store.access._read, store.access._write, store.access._queries)
-        self.access = Access(Keyring(self.store, clock), "a-token-of-a-test", by_id=False)
+        self.access = Authenticator(Keyring(self.store, clock), "a-token-of-a-test", by_id=False)
         self.sessions = Sessions(self.access, self.store, clock)
 
 
@@ -63,7 +63,7 @@ def test_another_process_knows_within_a_second(moment: list[float]) -> None:
         assert grant is not None
         begun = await here.sessions.begin(grant, "org-a")
         shown = await there.sessions.grant(begun.text)
-        caller = msgspec.structs.replace(insider("org-a"), grant=shown)
+        caller = msgspec.structs.replace(internal_caller("org-a"), grant=shown)
         assert await there.sessions.allows(caller)
         await here.sessions.end(begun.text)
         assert await here.sessions.grant(begun.text) is None

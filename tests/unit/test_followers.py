@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from langlauf.analysis.registry import Registry
-from langlauf.auth.caller import insider
+from langlauf.auth.caller import internal_caller
 from langlauf.auth.limit_memory import LocalMemory
 from langlauf.bootstrap import make_services
 from langlauf.domain.attempt import Progress
@@ -17,16 +17,16 @@ from langlauf.domain.errors import NoStreamSlot, StoreUnavailable
 from langlauf.domain.job import Phase
 from langlauf.domain.read_models import JobFingerprint, JobView
 from langlauf.hints import Hints
-from langlauf.service.request_limits import Places
+from langlauf.service.request_limits import StreamSlots
 from langlauf.service.services import Services
-from langlauf.service.single_flight import SharedReads
+from langlauf.service.single_flight import SingleFlight
 from langlauf.settings import load_settings
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.telemetry.log import EVENT_COUNTS, LogEvent
 from tests.support.stores import LEASE_SECONDS, SetClock
 from tests.support.submissions import started
 
-CALLER = insider("org-a")
+CALLER = internal_caller("org-a")
 
 
 @asynccontextmanager
@@ -198,7 +198,7 @@ def test_a_store_that_is_away_is_told_once(tmp_path: Path) -> None:
 def test_places_come_back_whatever_happens() -> None:
     """Also where the one who had it failed; a refusal takes none."""
     memory = LocalMemory()
-    places = Places(most_of_org=2, most=3, memory=memory)
+    places = StreamSlots(most_of_org=2, most=3, memory=memory)
 
     def use() -> None:
         with places.take(("a",), "stream"), places.take(("a",), "poll"):
@@ -229,14 +229,14 @@ class Slow:
         return await self.answers[-1]
 
 
-def _shared(use: Callable[[SharedReads[int], Slow], Any]) -> None:
-    asyncio.run(use(SharedReads(bool), Slow()))
+def _shared(use: Callable[[SingleFlight[int], Slow], Any]) -> None:
+    asyncio.run(use(SingleFlight(bool), Slow()))
 
 
 def test_who_asks_for_the_same_at_the_same_moment_shares_a_read() -> None:
     """And only then: another key, or a later moment, reads for itself."""
 
-    async def use(shared: SharedReads[int], read: Slow) -> None:
+    async def use(shared: SingleFlight[int], read: Slow) -> None:
         tasks = [asyncio.create_task(shared.get("key", read)) for _ in range(10)]
         other = asyncio.create_task(shared.get("other", read))
         await asyncio.sleep(0.01)
@@ -258,7 +258,7 @@ def test_who_asks_for_the_same_at_the_same_moment_shares_a_read() -> None:
 def test_who_joined_a_read_that_found_nothing_reads_again() -> None:
     """It began before they asked: what they were woken for may have come after it."""
 
-    async def use(shared: SharedReads[int], read: Slow) -> None:
+    async def use(shared: SingleFlight[int], read: Slow) -> None:
         first = asyncio.create_task(shared.get("key", read))
         await asyncio.sleep(0.01)
         joined = [asyncio.create_task(shared.get("key", read)) for _ in range(5)]
@@ -276,7 +276,7 @@ def test_who_joined_a_read_that_found_nothing_reads_again() -> None:
 def test_a_shared_read_that_fails_fails_for_all() -> None:
     """And the next one begins anew."""
 
-    async def use(shared: SharedReads[int], read: Slow) -> None:
+    async def use(shared: SingleFlight[int], read: Slow) -> None:
         tasks = [asyncio.create_task(shared.get("key", read)) for _ in range(3)]
         await asyncio.sleep(0.01)
         read.answers[0].set_exception(StoreUnavailable("away"))

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from langlauf.auth import keyring as module
-from langlauf.auth.caller import insider
-from langlauf.auth.keyring import Access, Keyring
+from langlauf.auth.caller import internal_caller
+from langlauf.auth.keyring import Authenticator, Keyring
 from langlauf.auth.sessions import Sessions
 from langlauf.auth.tokens import JobTokens
 from langlauf.clock import new_word
@@ -22,7 +22,7 @@ from langlauf.domain.access import (
 )
 from langlauf.domain.instant import after
 from langlauf.hints import Hints
-from langlauf.service.keys import Keys
+from langlauf.service.keys import KeyService
 from langlauf.store.sqlite.access import SqliteAccess
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.support.stores import START, SetClock
@@ -43,9 +43,9 @@ class Scene:
 
     def __init__(self, store: SqliteStore, clock: SetClock) -> None:
         self.store = Counted(store.access._read, store.access._write, store.access._queries)
-        self.keys = Keys(store.access, clock)
+        self.keys = KeyService(store.access, clock)
         self.ring = Keyring(self.store, clock)
-        self.access = Access(self.ring, None, by_id=False)
+        self.access = Authenticator(self.ring, None, by_id=False)
 
 
 def _made_up() -> bytes:
@@ -174,7 +174,7 @@ def test_what_was_made_with_a_key_counts_as_its_use(moment: list[float]) -> None
         made = await scene.keys.create("org-a")
         grant = await scene.access.by_secret(made.text.encode())
         assert grant is not None
-        caller = msgspec.structs.replace(insider("org-a"), grant=grant)
+        caller = msgspec.structs.replace(internal_caller("org-a"), grant=grant)
         tokens, sessions = JobTokens(scene.access, scene.store), Sessions(scene.access, scene.store, clock)
         token, session = await tokens.make(caller, "job", 600), await sessions.begin(grant, "org-a")
         for seconds, show in ((60, tokens.grant(token.text)), (120, sessions.grant(session.text))):

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import pytest
 
 from langlauf.auth.limit_memory import LimitMemory, LocalMemory, SharedMemory, make_shared_memory
-from langlauf.auth.rates import Kind, Rates
+from langlauf.auth.rates import RateKind, RateLimits
 from langlauf.domain.errors import NoStreamSlot
 from langlauf.domain.rate import Rate
-from langlauf.service.request_limits import Places
+from langlauf.service.request_limits import StreamSlots
 
 
 class Pair(NamedTuple):
@@ -44,14 +44,14 @@ def test_counts_and_rates_are_kept_by_name(pair: Pair, shared: bool) -> None:
 
 def test_processes_share_rates(pair: Pair) -> None:
     """What one process grants is missing in the other."""
-    one, other = (Rates({Kind.DEFAULT: Rate(3, 60)}, now=lambda: 1.0, memory=memory) for memory in pair)
-    quotas = [rates.take(Kind.DEFAULT, "acme") for rates in (one, other, one, other)]
+    one, other = (RateLimits({RateKind.DEFAULT: Rate(3, 60)}, now=lambda: 1.0, memory=memory) for memory in pair)
+    quotas = [rates.take(RateKind.DEFAULT, "acme") for rates in (one, other, one, other)]
     assert [quota.standing.allowed for quota in quotas if quota] == [True, True, True, False]
 
 
 def test_processes_share_slots(pair: Pair) -> None:
     """A limit holds over all processes, and the slots of one that is gone are free again."""
-    one, other = (Places(most_of_org=2, most=3, memory=memory) for memory in pair)
+    one, other = (StreamSlots(most_of_org=2, most=3, memory=memory) for memory in pair)
     with one.take(("acme",), "stream"):
         held = one.take(("acme",), "poll")
         with pytest.raises(NoStreamSlot) as refused, other.take(("acme",), "stream"):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langlauf.api.submit_request import read_preferences
+from langlauf.api.submit_request import read_prefer_header
 
 
 @pytest.mark.parametrize(
@@ -43,10 +43,10 @@ from langlauf.api.submit_request import read_preferences
 )
 def test_what_is_honoured(headers: list[str], applied: str | None) -> None:
     """Several lines are one list, names in any case, the first of a kind counts, the unknown is ignored."""
-    assert read_preferences(headers).applied == applied
+    assert read_prefer_header(headers).applied == applied
 
 
 @given(st.lists(st.text(alphabet='respond-async,;="\\ wait0123\t', max_size=60), max_size=3))
 def test_nothing_a_caller_sends_breaks_it(headers: list[str]) -> None:
     """A preference is never an error."""
-    assert 0 <= read_preferences(headers).wait_seconds <= 30
+    assert 0 <= read_prefer_header(headers).wait_seconds <= 30

@@ -5,12 +5,12 @@ from contextlib import ExitStack
 import pytest
 
 from langlauf.domain.errors import ResponseMemoryFull
-from langlauf.service.request_limits import Room
+from langlauf.service.request_limits import ResponseMemory
 
 
 def test_each_org_has_its_part_and_all_have_the_whole() -> None:
     """The org is told that it is its own doing, and not otherwise."""
-    room = Room(most_of_org=10, most=15)
+    room = ResponseMemory(most_of_org=10, most=15)
     with ExitStack() as taken:
         for org, size in (("a", 6), ("a", 4), ("b", 5)):
             taken.enter_context(room.share(org)).take(size)
@@ -25,7 +25,7 @@ def test_each_org_has_its_part_and_all_have_the_whole() -> None:
 
 def test_what_is_common_is_counted_once_and_stays_while_somebody_has_it() -> None:
     """The first who leaves takes nothing from the others."""
-    room = Room(most_of_org=10, most=10)
+    room = ResponseMemory(most_of_org=10, most=10)
     with room.share("a") as first:
         first.take(8, "copy")
         with room.share("a") as second:
@@ -43,7 +43,7 @@ def test_what_is_common_is_counted_once_and_stays_while_somebody_has_it() -> Non
 
 def test_nothing_is_refused_for_its_own_size_alone() -> None:
     """However large, and in as many steps as it takes; another writer waits until it has gone."""
-    room = Room(most_of_org=10, most=15)
+    room = ResponseMemory(most_of_org=10, most=15)
     with room.share("a") as share:
         share.take(1)
         share.take(50, "copy")

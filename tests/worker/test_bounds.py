@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from langlauf import Job, Langlauf
-from langlauf.auth.caller import insider
+from langlauf.auth.caller import internal_caller
 from langlauf.bootstrap import Runtime
 from langlauf.store.sqlite.verify import verify_file
 from tests.support.running_app import ORG, done, result, run
 
 
 async def _events(runtime: Runtime, job_id: str) -> list[tuple[str, str]]:
-    events = await runtime.services.reads.of(insider(ORG)).events(job_id, after=0, limit=1_000)
+    events = await runtime.services.reads.of(internal_caller(ORG)).events(job_id, after=0, limit=1_000)
     return [(event.event_type, event.payload_json) for event in events]
 
 

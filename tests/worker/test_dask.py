@@ -16,7 +16,7 @@ from distributed import Client
 
 from langlauf import Langlauf
 from langlauf.analysis.payload import decode
-from langlauf.auth.caller import insider
+from langlauf.auth.caller import internal_caller
 from langlauf.bootstrap import Runtime
 from langlauf.domain.job import Accepted, JobRecord
 from langlauf.domain.state import Status
@@ -147,7 +147,9 @@ def test_a_resume_computes_only_what_is_missing(cluster: DaskCluster, tmp_path: 
     async def body(app: Langlauf, runtime: Runtime) -> None:
         job = (await done(app, runtime, "maps", function="square", items=items)).job
         assert (job.status, job.error_code) == (Status.FAILED, "validation_error")
-        again = await runtime.services.control.retry(insider(ORG), job.job_id, resume=True, idempotency_key=None)
+        again = await runtime.services.control.retry(
+            internal_caller(ORG), job.job_id, resume=True, idempotency_key=None
+        )
         assert isinstance(again, Accepted)
         assert (await ended(runtime, again.job.job_id, 60)).job.status is Status.FAILED
         lines = ledger.read_text(encoding="utf-8").splitlines()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from langlauf import Client, Langlauf
-from langlauf.auth.caller import insider
+from langlauf.auth.caller import internal_caller
 from langlauf.bootstrap import Runtime
 from langlauf.domain.state import Status
 from langlauf.worker.dask import executor
@@ -160,7 +160,7 @@ def test_a_map_goes_on_with_a_new_scheduler(tmp_path: Path, monkeypatch: pytest.
     async def body(app: Langlauf, runtime: Runtime) -> None:
         job = await app.submit("maps", function="square_after", items=items)
         until = runtime.services.followers.until
-        view = await until(insider(ORG), job.job_id, 60, lambda view: view.job.progress_percent >= 75)
+        view = await until(internal_caller(ORG), job.job_id, 60, lambda view: view.job.progress_percent >= 75)
         assert view is not None
         assert view.job.progress_percent == 75, "three of four chunks are stored"
         await lines_of(ticks, 3)

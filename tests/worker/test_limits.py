@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from langlauf import Job, Langlauf, PermanentError
-from langlauf.auth.caller import DEFAULT_ORG, insider
+from langlauf.auth.caller import DEFAULT_ORG, internal_caller
 from langlauf.bootstrap import Runtime
 from langlauf.domain.errors import QueueIsFull
 from langlauf.domain.job import Accepted
@@ -33,7 +33,9 @@ def run(app: Langlauf, folder: Path, body: Body, **environment: str) -> None:
 
 async def ended(runtime: Runtime, job_id: str) -> JobView:
     """The job at its end."""
-    view = await runtime.services.followers.until(insider("default-org"), job_id, 60, lambda view: view.job.terminal)
+    view = await runtime.services.followers.until(
+        internal_caller("default-org"), job_id, 60, lambda view: view.job.terminal
+    )
     assert view is not None
     return view
 
@@ -59,7 +61,7 @@ def test_what_one_org_may_not_start_another_gets_at_once(tmp_path: Path) -> None
         leave.set()
         for job in jobs:
             view = await runtime.services.followers.until(
-                insider(job.org_id), job.job_id, 60, lambda view: view.job.terminal
+                internal_caller(job.org_id), job.job_id, 60, lambda view: view.job.terminal
             )
             assert view is not None
             assert view.job.status is Status.COMPLETED
@@ -99,14 +101,14 @@ def test_stored_chunks_are_not_taken_for_pace(tmp_path: Path) -> None:
         first = await ended(runtime, (await app.submit("chunked")).job_id)
         assert (first.job.progress_percent, first.job.paced_percent) == (60, 0)
         fail[0] = False
-        caller = insider(DEFAULT_ORG)
+        caller = internal_caller(DEFAULT_ORG)
         made = await runtime.services.control.retry(caller, first.job.job_id, resume=True, idempotency_key=None)
         assert isinstance(made, Accepted)
         await at_work.wait()
-        view = await runtime.services.reads.of(insider("default-org")).job(made.job.job_id)
+        view = await runtime.services.reads.of(internal_caller("default-org")).job(made.job.job_id)
         assert view is not None
         assert (view.job.progress_percent, view.job.paced_percent) == (60, 60)
-        moment = await runtime.services.reads.moment(view)
+        moment = await runtime.services.reads.derived_fields(view)
         assert moment.estimated_seconds is None
         go_on.set()
         await ended(runtime, made.job.job_id)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from langlauf import Langlauf
-from langlauf.auth.caller import insider
+from langlauf.auth.caller import internal_caller
 from langlauf.bootstrap import Runtime
 from langlauf.domain.job import Accepted
 from langlauf.domain.state import Status
@@ -86,7 +86,7 @@ def test_a_chunk_that_fails_fails_the_job_and_a_resume_goes_on_from_there(tmp_pa
         job = (await done(app, runtime, analysis, items=_items(ledger, 4, at3="value"))).job
         assert (job.status, job.error_code) == (Status.FAILED, "validation_error")
         assert "cannot square 3" in (job.error_message or "")
-        caller = insider(ORG)
+        caller = internal_caller(ORG)
         again = await runtime.services.control.retry(caller, job.job_id, resume=True, idempotency_key=None)
         assert isinstance(again, Accepted)
         assert (await ended(runtime, again.job.job_id)).job.status is Status.FAILED

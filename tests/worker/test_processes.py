@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from langlauf import Langlauf, PlainJob
-from langlauf.auth.caller import insider
+from langlauf.auth.caller import internal_caller
 from langlauf.bootstrap import Runtime
 from langlauf.domain.errors import RegistrationError
 from langlauf.domain.read_models import JobFilter
@@ -50,10 +50,10 @@ def test_the_handle_has_the_same_calls(tmp_path: Path) -> None:
         assert (view.job.partial_count, view.job.step) == (2, "nearly")
         seen = await kinds(runtime, view.job.job_id)
         assert [seen.count(kind) for kind in ("job.progress", "job.partial", "job.completed")] == [3, 2, 1]
-        partial, _, final = await runtime.services.reads.of(insider(ORG)).results(view.job.job_id)
+        partial, _, final = await runtime.services.reads.of(internal_caller(ORG)).results(view.job.job_id)
         assert (partial.summary_json, final.summary_json) == ('{"parts":1}', '{"parts":2}')
         plain = await done(app, runtime, "add", a=1)
-        [only] = await runtime.services.reads.of(insider(ORG)).results(plain.job.job_id)
+        [only] = await runtime.services.reads.of(internal_caller(ORG)).results(plain.job.job_id)
         assert only.summary_json is None
 
     run(app, tmp_path, body)
@@ -238,7 +238,7 @@ def test_at_shutdown_processes_are_ended_and_their_jobs_given_back(tmp_path: Pat
     async def second(app: Langlauf, runtime: Runtime) -> None:
         assert not alive(pids[0])
         await lines_of(tmp_path / "ledger", 2)
-        [view] = (await runtime.services.reads.of(insider(ORG)).jobs(JobFilter(limit=10))).views
+        [view] = (await runtime.services.reads.of(internal_caller(ORG)).jobs(JobFilter(limit=10))).views
         seen = await kinds(runtime, view.job.job_id)
         assert (seen[-2:], view.job.lost_count) == (["job.released", "job.attempt_started"], 0)
         await cancel(runtime, view.job.job_id)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from langlauf import Job, Langlauf, Result, views
-from langlauf.auth.caller import insider
+from langlauf.auth.caller import internal_caller
 from langlauf.bootstrap import Runtime
 from langlauf.domain.read_models import JobView
 from langlauf.domain.view import LARGEST_VIEWS, AnyView, views_from
@@ -45,7 +45,7 @@ def app(request: pytest.FixtureRequest) -> Langlauf:
 
 
 async def _shown(runtime: Runtime, view: JobView) -> list[list[AnyView]]:
-    reads = runtime.services.reads.of(insider(ORG))
+    reads = runtime.services.reads.of(internal_caller(ORG))
     shown = []
     for snapshot in await reads.results(view.job.job_id):
         found = await reads.result(snapshot.result_id, latest=False)
@@ -61,7 +61,7 @@ def test_views_arrive_with_their_snapshots(app: Langlauf, tmp_path: Path) -> Non
         view = await done(app, runtime, "shows", rows=3)
         assert await result(runtime, view) == {"rows": [3], "before": None}
         assert await _shown(runtime, view) == SHOWN
-        *_, final = await runtime.services.reads.of(insider(ORG)).results(view.job.job_id)
+        *_, final = await runtime.services.reads.of(internal_caller(ORG)).results(view.job.job_id)
         assert final.summary_json == '"short"'
 
     run(app, tmp_path, body)

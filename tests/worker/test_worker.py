@@ -10,7 +10,7 @@ import pytest
 
 from langlauf import Job, Langlauf, PermanentError, TransientError
 from langlauf.analysis.schema import InvalidInput
-from langlauf.auth.caller import insider
+from langlauf.auth.caller import internal_caller
 from langlauf.bootstrap import Runtime
 from langlauf.domain.state import Status
 from langlauf.telemetry.log import EVENT_COUNTS, LogEvent
@@ -151,7 +151,7 @@ def test_a_coroutine_that_ignores_cancellation_is_abandoned(tmp_path: Path) -> N
         assert (await ended(runtime, other.job_id)).job.status is Status.COMPLETED
         let_go.set()
         assert await refused.get() == "StaleAttempt"
-        assert await runtime.services.reads.of(insider("default-org")).results(job.job_id) == []
+        assert await runtime.services.reads.of(internal_caller("default-org")).results(job.job_id) == []
 
     run(app, tmp_path, body, LANGLAUF_MAX_RUNNING="1")
 
@@ -183,7 +183,9 @@ def test_a_checkpoint_is_computed_once_over_all_attempts(tmp_path: Path) -> None
         view = await ended(runtime, job.job_id)
         assert (view.job.status, view.job.attempt) == (Status.COMPLETED, 2)
         assert computed == ["a", "b", "c"]
-        found = await runtime.services.reads.of(insider("default-org")).result(view.job.result_id or "", latest=True)
+        found = await runtime.services.reads.of(internal_caller("default-org")).result(
+            view.job.result_id or "", latest=True
+        )
         assert found is not None
         assert found.delivered.payload == '[{"name":"a","pair":[1,2]},"b",null]'
 
@@ -367,7 +369,7 @@ def test_chunks_report_progress_and_yield_every_item_in_every_attempt(tmp_path: 
         job = await app.submit("walk")
         await ended(runtime, job.job_id)
         assert seen == [0, 1, 2, 0, 1, 2, 3]
-        events = await runtime.services.reads.of(insider("default-org")).events(job.job_id, after=0, limit=100)
+        events = await runtime.services.reads.of(internal_caller("default-org")).events(job.job_id, after=0, limit=100)
         steps = [event.payload_json for event in events if event.event_type == "job.progress"]
         assert steps[0] == '{"progress_percent":0,"step":"Reading 0"}'
         assert steps[-1] == '{"progress_percent":75,"step":"Reading 3"}'

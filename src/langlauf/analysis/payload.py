@@ -37,7 +37,7 @@ async def encoded(value: Any, largest: int, thread: OwnThread) -> str:
     return encode(value, largest) if is_small(value) else await thread.call(encode, value, largest)
 
 
-async def aside(function: Callable[..., T], *args: Any) -> T:
+async def run_in_thread(function: Callable[..., T], *args: Any) -> T:
     """Calls something of ours in a thread of ours: those of the event loop may all be taken by analyses.
 
     Not for what an analysis made: reading that may take as long as its own code likes.
@@ -73,7 +73,7 @@ def decode(text: str) -> Any:
 
 async def decoded(text: str) -> Any:
     """The same without holding up the event loop."""
-    return await aside(decode, text) if len(text) > LARGE else decode(text)
+    return await run_in_thread(decode, text) if len(text) > LARGE else decode(text)
 
 
 class Result(msgspec.Struct, frozen=True):

@@ -9,31 +9,31 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from langlauf.api.context import Context
-from langlauf.api.events import Feed
-from langlauf.api.inbox import InboxApi
-from langlauf.api.jobs import Jobs
-from langlauf.api.keys import ApiKeys, Tokens
-from langlauf.api.middleware import Cors, Entrance
-from langlauf.api.openapi.document import Description
+from langlauf.api.context import ApiContext
+from langlauf.api.events import FeedHandler
+from langlauf.api.inbox import InboxHandlers
+from langlauf.api.jobs import JobHandlers
+from langlauf.api.keys import KeyHandlers, TokenHandler
+from langlauf.api.middleware import Cors, ErrorMiddleware
+from langlauf.api.openapi.document import OpenApiHandler
 from langlauf.api.operations import OPERATIONS, Operation
-from langlauf.api.requests import OPERATION, PAGES, ReadRequest
-from langlauf.api.results import Holding, Results
-from langlauf.api.submit import Submitting
-from langlauf.api.system import System
-from langlauf.api.webhooks import ApiDeliveries, ApiWebhooks
+from langlauf.api.requests import OPERATION, PAGES, ApiRequest
+from langlauf.api.results import HoldHandlers, ResultHandlers
+from langlauf.api.submit import SubmitHandler
+from langlauf.api.system import SystemHandlers
+from langlauf.api.webhooks import DeliveryHandlers, WebhookHandlers
 from langlauf.auth.caller import Caller
-from langlauf.auth.credentials import take_address_token
+from langlauf.auth.credentials import pop_query_token
 from langlauf.problems import Problem, not_found
-from langlauf.server.large_response import counted
+from langlauf.server.large_response import limit_response_memory
 from langlauf.server.mounting import path_within
 from langlauf.server.transport import transport_of
 from langlauf.settings import Settings
 
 #: Makes the routes of the web pages, which lie above this room.
-Pages = Callable[[Context], Sequence[Route]]
+Pages = Callable[[ApiContext], Sequence[Route]]
 #: Makes what answers where no route does.
-Missing = Callable[[Context], ASGIApp]
+Missing = Callable[[ApiContext], ASGIApp]
 Lifespan = Callable[[Any], AbstractAsyncContextManager[None]]
 
 
@@ -42,7 +42,7 @@ class Application:
 
     def __init__(
         self,
-        context: Callable[[], Context],
+        context: Callable[[], ApiContext],
         lifespan: Lifespan,
         pages: Pages,
         missing: Missing,
@@ -55,10 +55,10 @@ class Application:
         self._missing = missing
         self._only = only
         self._lifespan = Router(lifespan=lifespan)
-        self._made_for: Context | None = None
+        self._made_for: ApiContext | None = None
         self._routes: dict[tuple[str, int], list[Route]] = {}
         self._elsewhere: ASGIApp = _nothing_here
-        self._entrance = Entrance(self._find, Cors(settings.cors_origins), settings.public_url)
+        self._entrance = ErrorMiddleware(self._find, Cors(settings.cors_origins), settings.public_url)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -109,7 +109,7 @@ def _by_shape(routes: Sequence[Route]) -> dict[tuple[str, int], list[Route]]:
 SYSTEM = frozenset({"health", "ready", "metrics"})
 
 
-def system_application(context: Callable[[], Context], lifespan: Lifespan, settings: Settings) -> Application:
+def system_application(context: Callable[[], ApiContext], lifespan: Lifespan, settings: Settings) -> Application:
     """Health, readiness and metrics alone, for a process that serves nothing else."""
     return Application(context, lifespan, lambda _: (), lambda _: _nothing_here, settings, only=SYSTEM)
 
@@ -118,13 +118,13 @@ async def _nothing_here(_: Scope, __: Receive, ___: Send) -> None:
     raise not_found()
 
 
-def api_routes(context: Context, only: Container[str] | None = None) -> list[Route]:
+def api_routes(context: ApiContext, only: Container[str] | None = None) -> list[Route]:
     """Every operation that is described, or those alone, each with what answers it."""
-    submitting, results, system = Submitting(context), Results(context), System(context)
-    jobs, description = Jobs(context, submitting), Description(context)
-    keys, tokens, holding = ApiKeys(context), Tokens(context), Holding(context)
-    webhooks, deliveries = ApiWebhooks(context), ApiDeliveries(context)
-    inbox = InboxApi(context)
+    submitting, results, system = SubmitHandler(context), ResultHandlers(context), SystemHandlers(context)
+    jobs, description = JobHandlers(context, submitting), OpenApiHandler(context)
+    keys, tokens, holding = KeyHandlers(context), TokenHandler(context), HoldHandlers(context)
+    webhooks, deliveries = WebhookHandlers(context), DeliveryHandlers(context)
+    inbox = InboxHandlers(context)
     open_handlers: dict[str, OpenHandler] = {
         "health": system.health,
         "ready": system.ready,
@@ -135,7 +135,7 @@ def api_routes(context: Context, only: Container[str] | None = None) -> list[Rou
         "listJobs": jobs.list,
         "jobStatus": jobs.status,
         "jobEvents": jobs.events,
-        "feed": Feed(context).events,
+        "feed": FeedHandler(context).events,
         "jobResults": jobs.results,
         "jobNotifications": jobs.notifications,
         "inbox": inbox.list,
@@ -180,7 +180,7 @@ OpenHandler = Callable[[Request], Awaitable[Response]]
 Handler = Callable[[Request, Caller], Awaitable[Response]]
 
 
-class Endpoint:
+class RouteHandler:
     """A handler as an ASGI application: the entrance catches errors, so the framework's own wrapping is not needed."""
 
     def __init__(self, handler: OpenHandler, operation: str = PAGES) -> None:
@@ -189,20 +189,20 @@ class Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope[OPERATION] = self._operation
-        response = await self._handler(ReadRequest(scope, receive, send))
+        response = await self._handler(ApiRequest(scope, receive, send))
         await response(scope, receive, send)
 
 
-def open_route(operation: Operation, context: Context, handler: OpenHandler) -> Route:
+def open_route(operation: Operation, context: ApiContext, handler: OpenHandler) -> Route:
     """An operation that everybody may call; HEAD comes with GET."""
     if operation.scope is not None:
         raise ValueError(f"{operation.name} needs the scope {operation.scope}")
     return Route(
-        operation.path_under(context.prefix), Endpoint(handler, operation.name), methods=[operation.method.upper()]
+        operation.path_under(context.prefix), RouteHandler(handler, operation.name), methods=[operation.method.upper()]
     )
 
 
-def guarded_route(operation: Operation, context: Context, handler: Handler) -> Route:
+def guarded_route(operation: Operation, context: ApiContext, handler: Handler) -> Route:
     """An operation that is called for an org; HEAD comes with GET."""
     scope, by_id = operation.scope, operation.by_id if context.settings.by_id else None
     if scope is None:
@@ -210,7 +210,7 @@ def guarded_route(operation: Operation, context: Context, handler: Handler) -> R
 
     async def checked(request: Request) -> Response:
         # An address may only ever read: addresses are kept and shown in many places.
-        in_address = take_address_token(request) if operation.one_job and operation.method == "get" else None
+        in_address = pop_query_token(request) if operation.one_job and operation.method == "get" else None
         if by_id is not None:
             caller = await context.holder(request, by_id, in_address=in_address)
         else:
@@ -224,8 +224,8 @@ def guarded_route(operation: Operation, context: Context, handler: Handler) -> R
         response = await handler(request, caller)
         if in_address is not None:  # what the address of this answer opens is nobody else's to keep
             response.headers.update(_SECRET_ADDRESS)
-        return counted(response, context.services.room, caller.org_id)
+        return limit_response_memory(response, context.services.response_memory, caller.org_id)
 
     return Route(
-        operation.path_under(context.prefix), Endpoint(checked, operation.name), methods=[operation.method.upper()]
+        operation.path_under(context.prefix), RouteHandler(checked, operation.name), methods=[operation.method.upper()]
     )

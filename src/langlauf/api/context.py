@@ -10,26 +10,26 @@ from starlette.responses import Response
 from langlauf.analysis.schema import invalid
 from langlauf.api.requests import read_object
 from langlauf.api.response_schemas import JobResponse
-from langlauf.api.responses import answer, around, tenant_headers
-from langlauf.api.wire import Links, job_out
-from langlauf.auth.allowed_hosts import refuse_strange_name
-from langlauf.auth.browser import BY_SCRIPT, READING, Browsing, from_elsewhere, session_grant
+from langlauf.api.responses import json_response, payload_envelope, tenant_headers
+from langlauf.api.wire import ApiLinks, job_out
+from langlauf.auth.allowed_hosts import check_host
+from langlauf.auth.browser import BY_SCRIPT, READING, BrowserCheck, is_cross_site, session_grant
 from langlauf.auth.caller import Caller, caller_of
-from langlauf.auth.client_address import proxy_trust
-from langlauf.auth.credentials import grant_of, secret_in
-from langlauf.auth.rates import Rates, count_request, count_wrong_key
+from langlauf.auth.client_address import trusted_proxies
+from langlauf.auth.credentials import grant_of, secret_in_headers
+from langlauf.auth.rates import RateLimits, enforce_rate_limit, limit_wrong_keys
 from langlauf.domain.access import CAPABILITY_ISSUER, GRANTABLE_SCOPES, OPEN_ISSUER, Grant, Scope
 from langlauf.domain.read_models import JobView
 from langlauf.domain.result import PayloadSource
 from langlauf.problems import Problem, forbidden, not_found, unauthorized
-from langlauf.server.large_response import LargeAnswer
-from langlauf.server.mounting import root_address
-from langlauf.server.transport import hold_for_org
+from langlauf.server.large_response import LargeResponse
+from langlauf.server.mounting import root_url
+from langlauf.server.transport import count_for_org
 from langlauf.service.services import Services
 from langlauf.settings import Settings
 
 
-class Context(msgspec.Struct, frozen=True):
+class ApiContext(msgspec.Struct, frozen=True):
     """Shared by the endpoints of one application."""
 
     services: Services
@@ -37,7 +37,7 @@ class Context(msgspec.Struct, frozen=True):
     prefix: str
     #: whether the workers and the upkeep of this process, if it has any, are alive
     alive: Callable[[], bool]
-    rates: Rates
+    rates: RateLimits
 
     async def caller(
         self,
@@ -46,7 +46,7 @@ class Context(msgspec.Struct, frozen=True):
         *,
         in_address: str | None = None,
         one_job: bool = False,
-        how: Browsing = BY_SCRIPT,
+        how: BrowserCheck = BY_SCRIPT,
         store_may_be_away: bool = False,
     ) -> Caller:
         """Who calls, and that they may: raises the problem where there is no such caller, or where they may not.
@@ -54,28 +54,28 @@ class Context(msgspec.Struct, frozen=True):
         `one_job` says that what is called for is part of a job, and so open to a token for that job.
         `store_may_be_away` says that it shows nothing of any org: then who may was learnt, if need be, a while ago.
         """
-        shown = secret_in(request)
+        shown = secret_in_headers(request)
         grant = await grant_of(
-            self.services.access, self.services.tokens, shown, in_address, store_may_be_away=store_may_be_away
+            self.services.authenticator, self.services.tokens, shown, in_address, store_may_be_away=store_may_be_away
         )
         if grant is None:
             if in_address is None and shown is None:
                 grant = await session_grant(request, self.services.sessions, self.settings, how)
             else:
-                self.count_wrong_key(request)
+                self.limit_wrong_keys(request)
         if grant is None:
             raise unauthorized()
         if grant.issuer == OPEN_ISSUER:
-            refuse_strange_name(request)
-            if request.method not in READING and from_elsewhere(request, self.settings):
+            check_host(request)
+            if request.method not in READING and is_cross_site(request, self.settings):
                 raise forbidden("A page of another site may not change anything here.")
         caller = caller_of(request, grant)
         if grant.job_id is not None and not one_job:
             raise forbidden("This token is for one job; it is good for nothing else.")
         if scope not in caller.scopes:
             raise forbidden(_scope_missing(scope))
-        hold_for_org(request.scope, caller.org_id)
-        count_request(self.rates, request, scope, caller)
+        count_for_org(request.scope, caller.org_id)
+        enforce_rate_limit(self.rates, request, scope, caller)
         return caller
 
     async def holder(
@@ -93,15 +93,15 @@ class Context(msgspec.Struct, frozen=True):
             shown=await self._shown_for(request, owner.org_id, in_address),
         )
         caller = caller_of(request, grant)
-        hold_for_org(request.scope, caller.org_id)
-        count_request(self.rates, request, Scope.READ, caller)
+        count_for_org(request.scope, caller.org_id)
+        enforce_rate_limit(self.rates, request, Scope.READ, caller)
         return caller
 
     async def _shown_for(self, request: Request, org_id: str, in_address: str | None) -> Grant | None:
         """Return the good credential of an org that a request shows although it needs none; ignore any other."""
         try:
-            shown = secret_in(request)
-            grant = await grant_of(self.services.access, self.services.tokens, shown, in_address)
+            shown = secret_in_headers(request)
+            grant = await grant_of(self.services.authenticator, self.services.tokens, shown, in_address)
             if grant is None and in_address is None and shown is None:
                 grant = await session_grant(request, self.services.sessions, self.settings, BY_SCRIPT)
         except Problem:
@@ -109,14 +109,14 @@ class Context(msgspec.Struct, frozen=True):
         theirs = grant is not None and grant.issuer != OPEN_ISSUER and grant.org_id in (None, org_id)
         return grant if theirs else None
 
-    def count_wrong_key(self, request: Request) -> None:
+    def limit_wrong_keys(self, request: Request) -> None:
         """Count a key that was shown and is not good; raise where the client's address has shown too many."""
         peer = request.client.host if request.client else None
-        count_wrong_key(self.rates, proxy_trust(self.settings).client_of(peer, request.scope["headers"]))
+        limit_wrong_keys(self.rates, trusted_proxies(self.settings).client_of(peer, request.scope["headers"]))
 
-    def links(self, request: Request) -> Links:
+    def links(self, request: Request) -> ApiLinks:
         """Absolute addresses where the public one is known, else paths that also work under a mount point."""
-        return Links(root_address(request.scope, self.settings.public_url) + self.prefix)
+        return ApiLinks(root_url(request.scope, self.settings.public_url) + self.prefix)
 
     async def body(self, request: Request, *, optional: bool = False) -> dict[str, Any]:
         """The request's JSON object within the limits."""
@@ -141,26 +141,26 @@ class Context(msgspec.Struct, frozen=True):
     ) -> Response:
         """A JSON answer around a stored payload: a large one is sent in pieces."""
         if source.whole is not None:
-            return answer(shape(msgspec.Raw(source.whole)), headers=headers, cache=cache)
-        return LargeAnswer(
+            return json_response(shape(msgspec.Raw(source.whole)), headers=headers, cache=cache)
+        return LargeResponse(
             source,
-            self.services.room,
+            self.services.response_memory,
             caller.org_id,
             headers=tenant_headers(headers, cache),
             media_type="application/json",
             gone=gone,
-            around=around(shape),
+            envelope=payload_envelope(shape),
         )
 
     async def job_answer(self, request: Request, caller: Caller, view: JobView, status: int) -> Response:
         """One job as an answer, with when to ask again and where it lives."""
-        moment = await self.services.reads.moment(view)
+        moment = await self.services.reads.derived_fields(view)
         links = self.links(request)
         body = JobResponse(
             request_id=caller.request_id, job=job_out(view.job, moment, links, operator=caller.is_operator)
         )
         headers = {"Retry-After": str(moment.poll_after), "Content-Location": links.job(view.job.job_id)}
-        return answer(body, status, headers=headers)
+        return json_response(body, status, headers=headers)
 
 
 def _scope_missing(scope: Scope) -> str:

@@ -14,45 +14,45 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from langlauf.api.context import Context
-from langlauf.api.parameters import free_text, header_number, header_text, refuse_unknown, whole_number
+from langlauf.api.context import ApiContext
+from langlauf.api.parameters import int_header, int_parameter, refuse_unknown_parameters, text_header, text_parameter
 from langlauf.api.response_schemas import FeedResponse
-from langlauf.api.responses import answer
+from langlauf.api.responses import json_response
 from langlauf.api.sse import EventPage, encode, encode_outbound, opening, position, wants_stream
-from langlauf.api.streaming import HEADERS, NextPage, PagedStream
+from langlauf.api.streaming import HEADERS, NextPage, PagedEventStream
 from langlauf.auth.caller import Caller
 from langlauf.domain.event import OUTBOUND, EventType, FeedPage, FeedPosition, FeedRequest, event_source, to_cloud_event
 from langlauf.domain.read_models import JobFingerprint, JobView
 from langlauf.problems import bad_request
 from langlauf.server.transport import watch_client
-from langlauf.service.follow import JobFollower, OrgFollower, OrgNews
-from langlauf.service.single_flight import SharedReads
+from langlauf.service.follow import JobFollower, OrgChanges, OrgFollower
+from langlauf.service.single_flight import SingleFlight
 
 #: A page: so many events, or a little over so many bytes. A stream never holds more.
 PAGE_EVENTS, PAGE_BYTES = 100, 64 * 1024
 
 
-class Streams:
+class JobEventStreams:
     """The event streams of one application."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ApiContext) -> None:
         self._context = context
-        self._pages: SharedReads[EventPage[int]] = SharedReads(lambda page: page.last is not None)
+        self._pages: SingleFlight[EventPage[int]] = SingleFlight(lambda page: page.last is not None)
 
-    async def answer(self, request: Request, caller: Caller, view: JobView) -> Response:
+    async def respond(self, request: Request, caller: Caller, view: JobView) -> Response:
         """A stream from where the caller is, or 204 where nothing follows and nothing ever will."""
-        refuse_unknown(request, "after", "limit")
+        refuse_unknown_parameters(request, "after", "limit")
         if "limit" in request.query_params:
             raise bad_request("limit is for pages; an event stream goes on until the job ends.", "limit")
         job, newest = view.job, view.job.event_seq
-        after = whole_number(request, "after", default=0, lowest=0, highest=newest)
+        after = int_parameter(request, "after", default=0, lowest=0, highest=newest)
         # A client that connects again keeps its address, so what it adds to it counts.
-        after = header_number(request, "Last-Event-ID", default=after, highest=newest)
+        after = int_header(request, "Last-Event-ID", default=after, highest=newest)
         if job.terminal:
             rest = await self._context.services.reads.of(caller).log(job.job_id, after=after, limit=1, most_bytes=1)
             if not rest.events:
                 return Response(status_code=204, headers=HEADERS)
-        return EventStream(self._context, caller, view, after, partial(self._next_page, caller, job.job_id))
+        return JobEventStream(self._context, caller, view, after, partial(self._next_page, caller, job.job_id))
 
     async def _next_page(self, caller: Caller, job_id: str, after: int) -> EventPage[int]:
         """What follows a number; streams of one job that wait for the same read it together."""
@@ -64,10 +64,12 @@ class Streams:
         return await self._pages.get((caller.org_id, job_id, after), read)
 
 
-class EventStream(PagedStream[JobFollower, int]):
+class JobEventStream(PagedEventStream[JobFollower, int]):
     """One stream of a job's log."""
 
-    def __init__(self, context: Context, caller: Caller, view: JobView, after: int, next_page: NextPage[int]) -> None:
+    def __init__(
+        self, context: ApiContext, caller: Caller, view: JobView, after: int, next_page: NextPage[int]
+    ) -> None:
         super().__init__(context, caller, opening("the log of a job"), after, next_page, job_id=view.job.job_id)
         self._job = (view.job.org_id, view.job.job_id)
 
@@ -92,29 +94,29 @@ _Seq = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 _place = msgspec.json.Decoder(tuple[str, str, _Number, _Number, str, _Seq])
 
 
-class Feed:
+class FeedHandler:
     """The feed of each org, in both forms."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ApiContext) -> None:
         self._context = context
         self._services = context.services
         self._source = event_source(context.settings.public_url, context.prefix)
-        self._pages: SharedReads[EventPage[FeedPosition | None]] = SharedReads(lambda page: page.last is not None)
+        self._pages: SingleFlight[EventPage[FeedPosition | None]] = SingleFlight(lambda page: page.last is not None)
 
     async def events(self, request: Request, caller: Caller) -> Response:
         """A page of the feed, at once or when there is something, or the feed as it happens."""
-        refuse_unknown(request, "after", "limit", "types", "wait")
-        kinds = _kinds_in(free_text(request, "types", _LONGEST_TYPES))
-        text = free_text(request, "after", _LONGEST_PLACE) or START
+        refuse_unknown_parameters(request, "after", "limit", "types", "wait")
+        kinds = _kinds_in(text_parameter(request, "types", _LONGEST_TYPES))
+        text = text_parameter(request, "after", _LONGEST_PLACE) or START
         if wants_stream(request):
             return await self._stream(request, caller, kinds, text)
         wish = FeedRequest(
             after=_read_place(text, caller.org_id, "after"),
             latest=text == LATEST,
             kinds=kinds,
-            limit=whole_number(request, "limit", default=50, lowest=1, highest=200),
+            limit=int_parameter(request, "limit", default=50, lowest=1, highest=200),
         )
-        wait = whole_number(request, "wait", default=0, lowest=0, highest=30)
+        wait = int_parameter(request, "wait", default=0, lowest=0, highest=30)
         page = await self._held(request, caller, wish, wait)
         body = FeedResponse(
             request_id=caller.request_id,
@@ -122,11 +124,11 @@ class Feed:
             next_after=write_place(page.after, caller.org_id),
             more=page.more,
         )
-        return answer(body)
+        return json_response(body)
 
     async def _held(self, request: Request, caller: Caller, wish: FeedRequest, wait: int) -> FeedPage:
         """The next page; with `wait`, as soon as there is something in it."""
-        reads, news = self._services.reads.of(caller), OrgNews()
+        reads, news = self._services.reads.of(caller), OrgChanges()
         followers = self._services.followers
         if wish.latest:
             end = await reads.feed(wish)
@@ -151,18 +153,18 @@ class Feed:
             if name in request.query_params:
                 raise bad_request(f"{name} is for pages; an event stream goes on by itself.", name)
         # A client that connects again keeps its address, so what it adds to it counts.
-        known = header_text(request, "Last-Event-ID", _LONGEST_PLACE)
+        known = text_header(request, "Last-Event-ID", _LONGEST_PLACE)
         text = known or text
         after = _read_place(text, caller.org_id, "Last-Event-ID" if known else "after")
         first = opening("what happens to the jobs of an org")
         if text == LATEST:
             after = (await self._services.reads.of(caller).feed(FeedRequest(latest=True))).after
             first += position(write_place(after, caller.org_id))
-        news = OrgNews()
+        news = OrgChanges()
         return FeedStream(self._context, caller, first, after, partial(self._next_page, caller, kinds, news), news)
 
     async def _next_page(
-        self, caller: Caller, kinds: frozenset[EventType], news: OrgNews, after: FeedPosition | None
+        self, caller: Caller, kinds: frozenset[EventType], news: OrgChanges, after: FeedPosition | None
     ) -> EventPage[FeedPosition | None]:
         """What follows a place; streams of one org that wait for the same read it together."""
 
@@ -184,17 +186,17 @@ class Feed:
         return EventPage(body, page.after if moved else None, page.more, over=False, held=page.held)
 
 
-class FeedStream(PagedStream[OrgFollower, FeedPosition | None]):
+class FeedStream(PagedEventStream[OrgFollower, FeedPosition | None]):
     """One stream of an org's feed. It ends only by its lifetime."""
 
     def __init__(
         self,
-        context: Context,
+        context: ApiContext,
         caller: Caller,
         first: bytes,
         after: FeedPosition | None,
         next_page: NextPage[FeedPosition | None],
-        news: OrgNews,
+        news: OrgChanges,
     ) -> None:
         look_again = context.settings.stream_heartbeat
         super().__init__(context, caller, first, after, next_page, look_again=look_again)

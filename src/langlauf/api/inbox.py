@@ -6,19 +6,19 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from langlauf.api.context import Context, convert
+from langlauf.api.context import ApiContext, convert
 from langlauf.api.parameters import (
-    choice,
-    free_text,
+    choice_parameter,
+    int_parameter,
     list_mark,
     read_position,
-    refuse_unknown,
-    whole_number,
+    refuse_unknown_parameters,
+    text_parameter,
     write_position,
 )
 from langlauf.api.request_schemas import ReadBody
 from langlauf.api.response_schemas import InboxReadResponse, InboxResponse
-from langlauf.api.responses import answer
+from langlauf.api.responses import json_response
 from langlauf.api.wire import inbox_out
 from langlauf.auth.caller import Caller
 from langlauf.domain.instant import Instant, from_text
@@ -29,19 +29,19 @@ _LONGEST_PAGE = 200
 MOST_COUNTED = 1_000
 
 
-class InboxApi:
+class InboxHandlers:
     """Everything under `/analyze/inbox`."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ApiContext) -> None:
         self._context = context
         self._inbox = context.services.inbox
 
     async def list(self, request: Request, caller: Caller) -> Response:
         """The org's messages for people, newest first. Reading them here does not mark them."""
-        refuse_unknown(request, "limit", "cursor", "unread")
-        limit = whole_number(request, "limit", default=50, lowest=1, highest=_LONGEST_PAGE)
-        unread = choice(request, "unread", ("true", "false")) == "true"
-        cursor = free_text(request, "cursor")
+        refuse_unknown_parameters(request, "limit", "cursor", "unread")
+        limit = int_parameter(request, "limit", default=50, lowest=1, highest=_LONGEST_PAGE)
+        unread = choice_parameter(request, "unread", ("true", "false")) == "true"
+        cursor = text_parameter(request, "cursor")
         mark = list_mark(caller.org_id, "inbox", "unread" if unread else "")
         before = read_position(cursor, mark) if cursor else None
         page = await self._inbox.page(caller, before=before, limit=limit, unread=unread)
@@ -56,11 +56,11 @@ class InboxApi:
             unread=await self._unread(caller),
             next_cursor=next_cursor,
         )
-        return answer(body, headers=headers)
+        return json_response(body, headers=headers)
 
     async def read(self, request: Request, caller: Caller) -> Response:
         """Marks messages as seen, for the whole org. Repeating it changes nothing; neither does an id of nobody."""
-        refuse_unknown(request)
+        refuse_unknown_parameters(request)
         wish: ReadBody = convert(ReadBody, await self._context.body(request, optional=True))
         ids = [] if wish.notification_ids is msgspec.UNSET else wish.notification_ids
         one = [] if wish.notification_id is msgspec.UNSET else [wish.notification_id]
@@ -68,7 +68,7 @@ class InboxApi:
         if not ids and not one and until is None:
             raise bad_request("Name what was seen: notification_id, notification_ids or until.")
         changed = await self._inbox.read_some(caller, [*one, *ids], until)
-        return answer(
+        return json_response(
             InboxReadResponse(request_id=caller.request_id, changed=changed, unread=await self._unread(caller))
         )
 

@@ -6,9 +6,16 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from langlauf.api.context import Context, convert
-from langlauf.api.events import Streams
-from langlauf.api.parameters import choice, free_text, read_cursor, refuse_unknown, whole_number, write_cursor
+from langlauf.api.context import ApiContext, convert
+from langlauf.api.events import JobEventStreams
+from langlauf.api.parameters import (
+    choice_parameter,
+    int_parameter,
+    read_cursor,
+    refuse_unknown_parameters,
+    text_parameter,
+    write_cursor,
+)
 from langlauf.api.record_schemas import JobStatusOut, JobWithEventsOut
 from langlauf.api.request_schemas import CancelBody, RetryBody
 from langlauf.api.response_schemas import (
@@ -21,19 +28,19 @@ from langlauf.api.response_schemas import (
 )
 from langlauf.api.responses import (
     REVALIDATED,
-    Audience,
-    KeptAnswer,
-    KeptAnswers,
-    answer,
-    hold_mark,
-    known_tags,
-    matches,
+    CachedStatus,
+    StatusCache,
+    StatusCacheKey,
+    etag_hold_suffix,
+    etag_matches,
+    etags_of_caller,
+    json_response,
     not_modified,
 )
 from langlauf.api.sse import wants_stream
-from langlauf.api.submit import Submitting
-from langlauf.api.submit_request import Preferences, idempotency_key
-from langlauf.api.wire import Links, event_out, job_members, job_out, notification_out, raw, snapshot_out
+from langlauf.api.submit import SubmitHandler
+from langlauf.api.submit_request import PreferHeader, idempotency_key
+from langlauf.api.wire import ApiLinks, event_out, job_members, job_out, notification_out, raw_json, snapshot_out
 from langlauf.auth.caller import Caller
 from langlauf.domain.delivery import CHANNELS, ChannelName
 from langlauf.domain.read_models import JobFilter, JobView, fingerprint_of
@@ -47,22 +54,22 @@ INLINE_RESULT = 256 * 1024
 _LONGEST_PAGE = 200
 
 
-class Jobs:
+class JobHandlers:
     """Everything under `/analyze/jobs`."""
 
-    def __init__(self, context: Context, submitting: Submitting) -> None:
+    def __init__(self, context: ApiContext, submitting: SubmitHandler) -> None:
         self._context = context
         self._services = context.services
         self._submitting = submitting
-        self._streams = Streams(context)
-        self._kept = KeptAnswers()
+        self._streams = JobEventStreams(context)
+        self._kept = StatusCache()
 
     async def status(self, request: Request, caller: Caller) -> Response:
         """One job with its latest events and, once completed, its result."""
-        refuse_unknown(request, "wait")
-        wait = whole_number(request, "wait", default=0, lowest=0, highest=30)
-        known = known_tags(request)
-        audience = Audience(
+        refuse_unknown_parameters(request, "wait")
+        wait = int_parameter(request, "wait", default=0, lowest=0, highest=30)
+        known = etags_of_caller(request)
+        audience = StatusCacheKey(
             caller.org_id, request.path_params["job_id"], caller.is_operator, self._context.links(request).base
         )
         kept = self._kept.get(audience)
@@ -71,16 +78,16 @@ class Jobs:
             kept = None
         if kept is None and (known is not None or wait):
             view = await self._settled(request, caller, known, wait)
-            if known is not None and matches(known, self._etag(view)):
-                moment = await self._services.reads.moment(view)
+            if known is not None and etag_matches(known, self._etag(view)):
+                moment = await self._services.reads.derived_fields(view)
                 return not_modified(self._etag(view), {"Retry-After": str(moment.poll_after)})
         kept = kept or await self._made(caller, audience)
-        if known is not None and matches(known, kept.headers["ETag"]):
+        if known is not None and etag_matches(known, kept.headers["ETag"]):
             return not_modified(kept.headers["ETag"], {"Retry-After": kept.headers["Retry-After"]})
         body = EncodedStatusResponse(request_id=caller.request_id, job=msgspec.Raw(kept.job))
-        return answer(body, headers=kept.headers, cache=REVALIDATED)
+        return json_response(body, headers=kept.headers, cache=REVALIDATED)
 
-    async def _made(self, caller: Caller, audience: Audience) -> KeptAnswer:
+    async def _made(self, caller: Caller, audience: StatusCacheKey) -> CachedStatus:
         """The answer about a job as it is now; it is kept for the next time where it will not change by itself."""
         found = await self._services.reads.of(caller).status(
             audience.job_id, events=EVENTS_IN_STATUS, inline_limit=INLINE_RESULT
@@ -88,11 +95,11 @@ class Jobs:
         if found is None:
             raise not_found()
         job = found.view.job
-        moment = await self._services.reads.moment(found.view)
-        members = job_members(job, moment, Links(audience.base), operator=audience.operator)
-        shown = JobStatusOut(*members, events=list(map(event_out, found.events)), result=raw(found.result))
+        moment = await self._services.reads.derived_fields(found.view)
+        members = job_members(job, moment, ApiLinks(audience.base), operator=audience.operator)
+        shown = JobStatusOut(*members, events=list(map(event_out, found.events)), result=raw_json(found.result))
         headers = {"Retry-After": str(moment.poll_after), "ETag": self._etag(found.view)}
-        made = KeptAnswer(fingerprint_of(found.view), headers, msgspec.json.encode(shown))
+        made = CachedStatus(fingerprint_of(found.view), headers, msgspec.json.encode(shown))
         # A result that is not shown may be one that cannot be read right now.
         if job.terminal and (job.status is not Status.COMPLETED or found.result is not None):
             self._kept.put(audience, made)
@@ -106,7 +113,7 @@ class Jobs:
             nonlocal had
             etag = self._etag(view)
             had = had or etag
-            return not matches(had, etag) or view.job.terminal
+            return not etag_matches(had, etag) or view.job.terminal
 
         view = await self._services.followers.until(caller, request.path_params["job_id"], wait, differs, poll=watch)
         if view is None:
@@ -117,40 +124,42 @@ class Jobs:
         """Changes with every event, the phase, what retention takes and whether it is held; not with an estimate."""
         job = view.job
         expired = f"{'r' if job.result_expired_at else ''}{'e' if job.events_expired_at else ''}"
-        return f'W/"{job.event_seq}-{self._services.reads.phase(view)}{expired}{hold_mark(job)}"'
+        return f'W/"{job.event_seq}-{self._services.reads.phase(view)}{expired}{etag_hold_suffix(job)}"'
 
     async def list(self, request: Request, caller: Caller) -> Response:
         """The org's jobs, newest first."""
-        refuse_unknown(request, "status", "analysis", "q", "limit", "cursor")
-        limit = whole_number(request, "limit", default=50, lowest=1, highest=_LONGEST_PAGE)
-        status = choice(request, "status", tuple(Status))
-        cursor = free_text(request, "cursor")
+        refuse_unknown_parameters(request, "status", "analysis", "q", "limit", "cursor")
+        limit = int_parameter(request, "limit", default=50, lowest=1, highest=_LONGEST_PAGE)
+        status = choice_parameter(request, "status", tuple(Status))
+        cursor = text_parameter(request, "cursor")
         which = JobFilter(
             status=Status(status) if status else None,
-            analysis=free_text(request, "analysis"),
-            text=free_text(request, "q"),
+            analysis=text_parameter(request, "analysis"),
+            text=text_parameter(request, "q"),
             limit=limit,
         )
         before = read_cursor(cursor, caller.org_id, which) if cursor else None
         page = await self._services.reads.of(caller).jobs(msgspec.structs.replace(which, before=before))
         links = self._context.links(request)
         shows = partial(job_out, links=links, operator=caller.is_operator)
-        jobs = [shows(view.job, await self._services.reads.moment(view)) for view in page.views]
+        jobs = [shows(view.job, await self._services.reads.derived_fields(view)) for view in page.views]
         next_cursor = write_cursor(page.after, caller.org_id, which) if page.after else None
         headers = {}
         if next_cursor:
             query = request.url.include_query_params(cursor=next_cursor).query
             headers["Link"] = f'<{links.base}/jobs?{query}>; rel="next"'
-        return answer(JobsResponse(request_id=caller.request_id, jobs=jobs, next_cursor=next_cursor), headers=headers)
+        return json_response(
+            JobsResponse(request_id=caller.request_id, jobs=jobs, next_cursor=next_cursor), headers=headers
+        )
 
     async def events(self, request: Request, caller: Caller) -> Response:
         """A page of a job's log, or all of it as it happens."""
-        refuse_unknown(request, "after", "limit")
+        refuse_unknown_parameters(request, "after", "limit")
         view = await self._existing(caller, request)
         if wants_stream(request):
-            return await self._streams.answer(request, caller, view)
-        after = whole_number(request, "after", default=0, lowest=0, highest=max(view.job.event_seq, 0))
-        limit = whole_number(request, "limit", default=100, lowest=1, highest=1_000)
+            return await self._streams.respond(request, caller, view)
+        after = int_parameter(request, "after", default=0, lowest=0, highest=max(view.job.event_seq, 0))
+        limit = int_parameter(request, "limit", default=100, lowest=1, highest=1_000)
         events = await self._services.reads.of(caller).events(view.job.job_id, after=after, limit=limit)
         body = EventsResponse(
             request_id=caller.request_id,
@@ -158,31 +167,31 @@ class Jobs:
             next_after=events[-1].event_seq if events else after,
             expired=view.job.events_expired_at is not None,
         )
-        return answer(body)
+        return json_response(body)
 
     async def results(self, request: Request, caller: Caller) -> Response:
         """A job's snapshots, without their payloads."""
-        refuse_unknown(request)
+        refuse_unknown_parameters(request)
         view = await self._existing(caller, request)
         snapshots = await self._services.reads.of(caller).results(view.job.job_id)
         links = self._context.links(request)
         results = [snapshot_out(snapshot, links) for snapshot in snapshots]
-        return answer(ResultsResponse(request_id=caller.request_id, results=results))
+        return json_response(ResultsResponse(request_id=caller.request_id, results=results))
 
     async def notifications(self, request: Request, caller: Caller) -> Response:
         """A job's messages, latest first. Reading changes nothing."""
-        refuse_unknown(request, "channel", "limit")
-        limit = whole_number(request, "limit", default=50, lowest=1, highest=_LONGEST_PAGE)
-        word = choice(request, "channel", CHANNELS)
+        refuse_unknown_parameters(request, "channel", "limit")
+        limit = int_parameter(request, "limit", default=50, lowest=1, highest=_LONGEST_PAGE)
+        word = choice_parameter(request, "channel", CHANNELS)
         channel: ChannelName | None = next((known for known in CHANNELS if known == word), None)
         view = await self._existing(caller, request)
         found = await self._services.reads.of(caller).notifications(view.job.job_id, channel=channel, limit=limit)
         messages = [notification_out(one) for one in found]
-        return answer(NotificationsResponse(request_id=caller.request_id, notifications=messages))
+        return json_response(NotificationsResponse(request_id=caller.request_id, notifications=messages))
 
     async def cancel(self, request: Request, caller: Caller) -> Response:
         """Stops a job, or asks its worker to. Repeating it changes nothing."""
-        refuse_unknown(request)
+        refuse_unknown_parameters(request)
         wish: CancelBody = convert(CancelBody, await self._context.body(request, optional=True))
         job_id = request.path_params["job_id"]
         done = await self._services.control.cancel(caller, job_id, wish.reason)
@@ -194,18 +203,18 @@ class Jobs:
         found = await self._services.reads.of(caller).status(job_id, events=EVENTS_IN_STATUS, inline_limit=0)
         if found is None:
             raise not_found()
-        moment = await self._services.reads.moment(found.view)
+        moment = await self._services.reads.derived_fields(found.view)
         links = self._context.links(request)
         events = [event_out(event) for event in found.events]
         members = job_members(found.view.job, moment, links, operator=caller.is_operator)
         job = JobWithEventsOut(*members, events=events)
         headers = {"Retry-After": str(moment.poll_after), "Content-Location": links.job(job_id)}
         body = CancelResponse(request_id=caller.request_id, job=job)
-        return answer(body, 200 if found.view.job.terminal else 202, headers=headers)
+        return json_response(body, 200 if found.view.job.terminal else 202, headers=headers)
 
     async def retry(self, request: Request, caller: Caller) -> Response:
         """Makes a new job of one that has ended."""
-        refuse_unknown(request)
+        refuse_unknown_parameters(request)
         wish: RetryBody = convert(RetryBody, await self._context.body(request, optional=True))
         made = await self._services.control.retry(
             caller, request.path_params["job_id"], resume=wish.resume, idempotency_key=idempotency_key(request)
@@ -219,7 +228,7 @@ class Jobs:
                 "The job has not ended yet; cancel it first, or wait.",
                 current_state=made.view.job.status,
             )
-        return await self._submitting.accepted(request, caller, made, Preferences())
+        return await self._submitting.accepted(request, caller, made, PreferHeader())
 
     async def _existing(self, caller: Caller, request: Request) -> JobView:
         view = await self._services.reads.of(caller).job(request.path_params["job_id"])

@@ -3,12 +3,12 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from langlauf.api.context import Context, convert
-from langlauf.api.parameters import refuse_unknown, seconds_of
+from langlauf.api.context import ApiContext, convert
+from langlauf.api.parameters import read_duration, refuse_unknown_parameters
 from langlauf.api.record_schemas import KeyOut
 from langlauf.api.request_schemas import CreateKeyBody, TokenBody
 from langlauf.api.response_schemas import CreatedKeyResponse, KeyResponse, KeysResponse, TokenResponse
-from langlauf.api.responses import answer
+from langlauf.api.responses import json_response
 from langlauf.api.wire import key_fields
 from langlauf.auth.caller import Caller
 from langlauf.auth.tokens import LONGEST_SECONDS, USUAL_SECONDS
@@ -17,22 +17,22 @@ from langlauf.domain.instant import Instant, to_datetime
 from langlauf.problems import bad_request, forbidden, not_found
 
 
-class ApiKeys:
+class KeyHandlers:
     """Everything under `/analyze/keys`."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ApiContext) -> None:
         self._context = context
         self._keys = context.services.keys
 
     async def list(self, request: Request, caller: Caller) -> Response:
         """The org's keys, oldest first, revoked and expired ones too."""
-        refuse_unknown(request)
+        refuse_unknown_parameters(request)
         keys = [KeyOut(**key_fields(key)) for key in await self._keys.list(caller.org_id)]
-        return answer(KeysResponse(request_id=caller.request_id, keys=keys))
+        return json_response(KeysResponse(request_id=caller.request_id, keys=keys))
 
     async def create(self, request: Request, caller: Caller) -> Response:
         """A new key of the org. Its text is in this answer and nowhere else, ever."""
-        refuse_unknown(request)
+        refuse_unknown_parameters(request)
         wish: CreateKeyBody = convert(CreateKeyBody, await self._context.body(request, optional=True))
         if caller.grant is not None and caller.grant.issuer == OPEN_ISSUER:
             raise forbidden("The first key is made beside the server: langlauf keys create --org ORG.")
@@ -41,11 +41,11 @@ class ApiKeys:
         scopes = DEFAULT_SCOPES if wish.scopes is None else frozenset(Scope(word) for word in wish.scopes)
         if excess := sorted(scopes - caller.scopes):
             raise forbidden(f"This key does not have the scope {excess[0]} itself, and cannot give it.")
-        expires_at = self._expiry(caller, seconds_of(wish.expires_in, "expires_in"))
+        expires_at = self._expiry(caller, read_duration(wish.expires_in, "expires_in"))
         made = await self._keys.create(caller.org_id, name=wish.name, scopes=scopes, expires_at=expires_at)
-        self._context.services.access.forget()
+        self._context.services.authenticator.forget()
         body = CreatedKeyResponse(request_id=caller.request_id, key=made.text, **key_fields(made.key))
-        return answer(body, 201)
+        return json_response(body, 201)
 
     def _expiry(self, caller: Caller, seconds: float | None) -> Instant | None:
         """When the new key expires: not after the one it is made with."""
@@ -57,26 +57,26 @@ class ApiKeys:
 
     async def revoke(self, request: Request, caller: Caller) -> Response:
         """Ends a key of the org, and whatever was signed in or shared with it. Repeating it changes nothing."""
-        refuse_unknown(request)
+        refuse_unknown_parameters(request)
         await self._context.body(request, optional=True)
         revoked = await self._keys.revoke(request.path_params["key_id"], org_id=caller.org_id)
         if revoked is None:
             raise not_found()
-        self._context.services.access.forget()
-        return answer(KeyResponse(request_id=caller.request_id, **key_fields(revoked)))
+        self._context.services.authenticator.forget()
+        return json_response(KeyResponse(request_id=caller.request_id, **key_fields(revoked)))
 
 
-class Tokens:
+class TokenHandler:
     """`/analyze/jobs/{job_id}/token`."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ApiContext) -> None:
         self._context = context
 
     async def create(self, request: Request, caller: Caller) -> Response:
         """A token that reads this job, for a while, and may stop it where that is asked for."""
-        refuse_unknown(request)
+        refuse_unknown_parameters(request)
         wish: TokenBody = convert(TokenBody, await self._context.body(request, optional=True))
-        seconds = seconds_of(wish.expires_in, "expires_in", longest=LONGEST_SECONDS) or USUAL_SECONDS
+        seconds = read_duration(wish.expires_in, "expires_in", longest=LONGEST_SECONDS) or USUAL_SECONDS
         if wish.cancel and Scope.CANCEL not in caller.scopes:
             raise forbidden("This key may not cancel, and so makes no token that may.")
         view = await self._context.services.reads.of(caller).job(request.path_params["job_id"])
@@ -90,4 +90,4 @@ class Tokens:
             expires_at=to_datetime(made.expires_at),
             job_id=view.job.job_id,
         )
-        return answer(body)
+        return json_response(body)

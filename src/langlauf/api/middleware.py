@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 from langlauf.analysis.schema import InvalidInput
-from langlauf.api.requests import OPERATION, PAGES, read_fields
+from langlauf.api.requests import OPERATION, PAGES, read_headers
 from langlauf.auth.caller import request_id_from
 from langlauf.auth.rates import FLOOD_SECONDS, HEADERS
 from langlauf.clock import draw, monotonic
@@ -26,8 +26,8 @@ from langlauf.domain.errors import (
     StoreUnavailable,
 )
 from langlauf.problems import Problem, bad_request, not_found, problem_response, unauthorized
-from langlauf.server.large_response import no_room
-from langlauf.server.mounting import root_address
+from langlauf.server.large_response import response_memory_full
+from langlauf.server.mounting import root_url
 from langlauf.telemetry.log import LogEvent, log_event, log_store_failure
 from langlauf.telemetry.metrics import REQUESTS
 
@@ -106,7 +106,7 @@ class Cors:
         return origin if origin in self._origins else None
 
 
-class Entrance:
+class ErrorMiddleware:
     """Gives each request its id, and turns every error into a problem that tells no secrets."""
 
     def __init__(self, find: Callable[[Scope], ASGIApp], cors: Cors, public_url: str | None) -> None:
@@ -142,12 +142,12 @@ class Entrance:
             problem = _as_problem(error, scope)
             if problem.after:
                 await asyncio.sleep(problem.after)
-            response = problem_response(problem, request_id, root_address(scope, self._public_url))
+            response = problem_response(problem, request_id, root_url(scope, self._public_url))
             await response(scope, receive, send_with_id)
 
     def _read(self, scope: Scope) -> tuple[str, str | None, Response | None]:
         """The id of a request, the origin of the page that sent it, and the answer to a browser that only asks."""
-        fields = read_fields(scope)
+        fields = read_headers(scope)
         scope["langlauf.request_id"] = request_id_from(fields.get("x-request-id"))
         return scope["langlauf.request_id"], fields.get("origin"), self._cors.preflight(scope["method"], fields)
 
@@ -171,7 +171,7 @@ def _as_problem(error: Exception, scope: Scope) -> Problem:
         case HTTPException():
             problem = _from_starlette(error)
         case NoStreamSlot() | ResponseMemoryFull():
-            problem = _no_place(error) if isinstance(error, NoStreamSlot) else no_room(error)
+            problem = _no_place(error) if isinstance(error, NoStreamSlot) else response_memory_full(error)
         case AccessLost():
             problem = unauthorized()
         case Overloaded():

@@ -18,19 +18,19 @@ from langlauf.settings import LONGEST_DURATION, duration
 _ABSURD = 13
 
 
-def whole_number(request: Request, name: str, *, default: int, lowest: int, highest: int) -> int:
+def int_parameter(request: Request, name: str, *, default: int, lowest: int, highest: int) -> int:
     """A query parameter that is a whole number within limits."""
     text = _single(request, name)
     return default if text is None else _whole_number(text, name, lowest, highest)
 
 
-def header_number(request: Request, name: str, *, default: int, highest: int) -> int:
+def int_header(request: Request, name: str, *, default: int, highest: int) -> int:
     """A header that is a whole number from 0 up; an empty one counts as not given."""
-    text = header_text(request, name)
+    text = text_header(request, name)
     return _whole_number(text, name, 0, highest) if text else default
 
 
-def header_text(request: Request, name: str, longest: int = 256) -> str | None:
+def text_header(request: Request, name: str, longest: int = 256) -> str | None:
     """A header that is any text up to a length; an empty one counts as not given."""
     values = request.headers.getlist(name)
     if len(values) > 1:
@@ -46,7 +46,7 @@ def _whole_number(text: str, name: str, lowest: int, highest: int) -> int:
     return int(text)
 
 
-def choice(request: Request, name: str, choices: tuple[str, ...]) -> str | None:
+def choice_parameter(request: Request, name: str, choices: tuple[str, ...]) -> str | None:
     """A query parameter that is one of a few words."""
     text = _single(request, name)
     if text is not None and text not in choices:
@@ -54,7 +54,7 @@ def choice(request: Request, name: str, choices: tuple[str, ...]) -> str | None:
     return text
 
 
-def free_text(request: Request, name: str, longest: int = 256) -> str | None:
+def text_parameter(request: Request, name: str, longest: int = 256) -> str | None:
     """A query parameter that is any text up to a length; an empty one counts as not given."""
     text = _single(request, name)
     if text is not None and (len(text) > longest or "\x00" in text):
@@ -62,7 +62,7 @@ def free_text(request: Request, name: str, longest: int = 256) -> str | None:
     return text or None
 
 
-def seconds_of(value: float | str | None, name: str, *, longest: float = LONGEST_DURATION) -> float | None:
+def read_duration(value: float | str | None, name: str, *, longest: float = LONGEST_DURATION) -> float | None:
     """A member of a body that is a duration: seconds, or a text like 30m."""
     if value is None:
         return None
@@ -75,7 +75,7 @@ def seconds_of(value: float | str | None, name: str, *, longest: float = LONGEST
     return seconds
 
 
-def refuse_unknown(request: Request, *known: str) -> None:
+def refuse_unknown_parameters(request: Request, *known: str) -> None:
     """A parameter that this address does not know is a mistake worth telling."""
     if request.scope["query_string"]:
         for name in request.query_params:

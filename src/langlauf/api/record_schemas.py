@@ -15,7 +15,7 @@ from langlauf.domain.result import ResultKind
 from langlauf.domain.state import Status
 from langlauf.domain.view import MOST_VIEWS, VIEW_KINDS
 from langlauf.problems import FieldError
-from langlauf.service.webhooks import Standing
+from langlauf.service.webhooks import EndpointHealth
 
 #: A stored JSON value that is sent as it is, never decoded on the way.
 JsonValue = Any
@@ -179,7 +179,7 @@ class EndpointOut(msgspec.Struct, kw_only=True):
     url: Address
     name: str
     events: list[Subject]
-    status: Standing
+    status: EndpointHealth
     created_at: datetime
     secret_version: Count
     former_secret_until: datetime | None

@@ -39,7 +39,7 @@ MailAddress = Annotated[
 ]
 
 
-class Notify(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class NotifyBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Whom to tell of the job's end, besides the endpoints of the org."""
 
     webhook: WebhookAddress | None = None
@@ -55,7 +55,7 @@ class AsyncMode(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     priority_class: PriorityClass = "default"
     max_retries: MaxRetries | None = None
     allow_duplicate: bool = False
-    notify: Notify | None = None
+    notify: NotifyBody | None = None
 
 
 class Options(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

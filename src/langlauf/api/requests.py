@@ -12,7 +12,7 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Scope
 
-from langlauf.analysis.payload import aside
+from langlauf.analysis.payload import run_in_thread
 from langlauf.domain.text import first_flaw, is_plain
 from langlauf.problems import Problem, bad_request
 from langlauf.server.transport import transport_of
@@ -31,7 +31,7 @@ _FIELDS = "langlauf.fields"
 _NO_PARAMETERS = QueryParams()
 
 
-class Fields(Headers):
+class HeaderFields(Headers):
     """The header fields of a request by name. Blanks around a value are no part of it, and not every server takes them
     away."""
 
@@ -57,26 +57,26 @@ class Fields(Headers):
         return self._values.get(key.lower(), [])
 
 
-def read_fields(scope: Scope) -> Fields:
+def read_headers(scope: Scope) -> HeaderFields:
     """The header fields of a request, for all that look at it from here on."""
-    fields = scope[_FIELDS] = Fields(scope["headers"])
+    fields = scope[_FIELDS] = HeaderFields(scope["headers"])
     scope["headers"] = fields.raw
     return fields
 
 
-def forget_fields(scope: Scope) -> None:
+def drop_headers(scope: Scope) -> None:
     """Let go of the header fields, for a request that stays and has no more use for them."""
     scope.pop(_FIELDS, None)
     scope["headers"] = []
 
 
-class ReadRequest(Request):
+class ApiRequest(Request):
     """A request whose header fields were read once, and whose parameters cost nothing where it has none."""
 
     @property
     def headers(self) -> Headers:
         """The header fields."""
-        fields: Fields = self.scope[_FIELDS]
+        fields: HeaderFields = self.scope[_FIELDS]
         return fields
 
     @property
@@ -93,7 +93,7 @@ async def read_object(
     if optional and not body:
         return {}
     _check_media_type(request)
-    value = await aside(parse_json, body, deepest) if len(body) > _LARGE else parse_json(body, deepest)
+    value = await run_in_thread(parse_json, body, deepest) if len(body) > _LARGE else parse_json(body, deepest)
     if not isinstance(value, dict):
         raise bad_request("The body must be a JSON object.")
     return value

@@ -18,8 +18,8 @@ _JSON = (b"content-type", b"application/json")
 _VARY = (b"vary", VARY.encode())
 
 
-def around(shape: Callable[[msgspec.Raw], msgspec.Struct]) -> tuple[bytes, bytes]:
-    """What stands before and after a stored payload in an answer: together they are what `answer` would send."""
+def payload_envelope(shape: Callable[[msgspec.Raw], msgspec.Struct]) -> tuple[bytes, bytes]:
+    """What stands before and after a stored payload in an answer: together they are what `json_response` would send."""
     mark = b'"%b"' % secrets.token_hex(16).encode()
     before, _, after = _encoder.encode(shape(msgspec.Raw(mark))).partition(mark)
     return before, after
@@ -30,7 +30,7 @@ def tenant_headers(headers: Mapping[str, str] | None, cache: str) -> dict[str, s
     return {"Cache-Control": cache, "Vary": VARY, **(headers or {})}
 
 
-class JsonAnswer(Response):
+class TenantJsonResponse(Response):
     """A JSON body with the headers of tenant data, made without a detour over text where it is the same every time."""
 
     def __init__(self, body: bytes, status: int, headers: Mapping[str, str], cache: str) -> None:
@@ -46,7 +46,7 @@ class JsonAnswer(Response):
         ]
 
 
-def answer(
+def json_response(
     body: msgspec.Struct,
     status: int = 200,
     *,
@@ -54,7 +54,7 @@ def answer(
     cache: str = "no-store",
 ) -> Response:
     """A JSON answer that holds tenant data."""
-    return JsonAnswer(_encoder.encode(body), status, headers or {}, cache)
+    return TenantJsonResponse(_encoder.encode(body), status, headers or {}, cache)
 
 
 #: Tenant data that may be kept by its own reader alone, and is asked for again before it is used.
@@ -63,18 +63,18 @@ REVALIDATED = "private, no-cache"
 _MOST_KEPT, _LARGEST_KEPT = 16 * 1_048_576, 65_536
 
 
-def known_tags(request: Request) -> str | None:
+def etags_of_caller(request: Request) -> str | None:
     """What the caller has, as one list of tags; None where it does not say."""
     return ",".join(request.headers.getlist("if-none-match")) or None
 
 
-def matches(known: str, etag: str) -> bool:
+def etag_matches(known: str, etag: str) -> bool:
     """Weak comparison over the list of an If-None-Match header."""
     tags = {tag.strip().removeprefix("W/") for tag in known.split(",")}
     return "*" in tags or etag.removeprefix("W/") in tags
 
 
-def hold_mark(job: JobRecord) -> str:
+def etag_hold_suffix(job: JobRecord) -> str:
     """What the tag of an answer about a job has where its results are held: nothing else of the job tells that."""
     return "" if job.held_at is None else f"-h{job.held_at}"
 
@@ -86,7 +86,7 @@ def not_modified(etag: str, headers: Mapping[str, str] | None = None) -> Respons
     )
 
 
-class Audience(NamedTuple):
+class StatusCacheKey(NamedTuple):
     """For whom an answer about a job was made: what they see of it differs in nothing else."""
 
     org_id: str
@@ -96,7 +96,7 @@ class Audience(NamedTuple):
     base: str
 
 
-class KeptAnswer(msgspec.Struct, frozen=True):
+class CachedStatus(msgspec.Struct, frozen=True):
     """The answer about a job that has ended, and the pulse with which it is still right."""
 
     pulse: JobFingerprint
@@ -104,32 +104,32 @@ class KeptAnswer(msgspec.Struct, frozen=True):
     job: bytes
 
 
-class KeptAnswers:
+class StatusCache:
     """Answers about jobs that have ended, within a bound: the oldest of the org with the most go first."""
 
     def __init__(self) -> None:
-        self._kept: dict[Audience, KeptAnswer] = {}
-        self._order: FairQueue[Audience] = FairQueue()
+        self._kept: dict[StatusCacheKey, CachedStatus] = {}
+        self._order: FairQueue[StatusCacheKey] = FairQueue()
         self._bytes = 0
 
-    def get(self, audience: Audience) -> KeptAnswer | None:
+    def get(self, audience: StatusCacheKey) -> CachedStatus | None:
         """The answer that was kept. It is right as long as the job has the same pulse."""
         return self._kept.get(audience)
 
-    def put(self, audience: Audience, answer: KeptAnswer) -> None:
+    def put(self, audience: StatusCacheKey, json_response: CachedStatus) -> None:
         """Keep an answer, in the place of an earlier one, unless it is large."""
         self.drop(audience)
-        if len(answer.job) > _LARGEST_KEPT:
+        if len(json_response.job) > _LARGEST_KEPT:
             return
-        self._kept[audience] = answer
+        self._kept[audience] = json_response
         self._order.add(audience, audience.org_id)
-        self._bytes += len(answer.job)
+        self._bytes += len(json_response.job)
         while self._bytes > _MOST_KEPT and (oldest := self._order.pop()) is not None:
             self.drop(oldest)
 
-    def drop(self, audience: Audience) -> None:
+    def drop(self, audience: StatusCacheKey) -> None:
         """Forget an answer, if it is here."""
-        answer = self._kept.pop(audience, None)
-        if answer is not None:
+        json_response = self._kept.pop(audience, None)
+        if json_response is not None:
             self._order.discard(audience)
-            self._bytes -= len(answer.job)
+            self._bytes -= len(json_response.job)

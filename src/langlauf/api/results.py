@@ -7,14 +7,21 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from langlauf.analysis.payload import LARGE, aside
-from langlauf.api.context import Context, convert
-from langlauf.api.parameters import choice, free_text, read_cursor, refuse_unknown, whole_number, write_cursor
+from langlauf.analysis.payload import LARGE, run_in_thread
+from langlauf.api.context import ApiContext, convert
+from langlauf.api.parameters import (
+    choice_parameter,
+    int_parameter,
+    read_cursor,
+    refuse_unknown_parameters,
+    text_parameter,
+    write_cursor,
+)
 from langlauf.api.record_schemas import HistoryEntryOut
 from langlauf.api.request_schemas import HoldBody
 from langlauf.api.response_schemas import HistoryResponse, JobsResponse, ResultResponse, ViewsResponse
-from langlauf.api.responses import REVALIDATED, answer, known_tags, matches, not_modified
-from langlauf.api.wire import job_out, raw
+from langlauf.api.responses import REVALIDATED, etag_matches, etags_of_caller, json_response, not_modified
+from langlauf.api.wire import job_out, raw_json
 from langlauf.auth.caller import Caller
 from langlauf.domain.instant import to_datetime, to_text
 from langlauf.domain.read_models import HistoryEntry, JobFilter, ResultView
@@ -25,21 +32,21 @@ LATEST, REQUESTED = "latest", "requested"
 _FARTHEST_OFFSET = 1_000_000
 
 
-class Results:
+class ResultHandlers:
     """Everything under `/analyze/results`, and `/analyze/history`."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ApiContext) -> None:
         self._context = context
         self._reads = context.services.reads
 
     async def result(self, request: Request, caller: Caller) -> Response:
         """A snapshot: the newest of its job, or exactly this one."""
-        refuse_unknown(request, "view")
-        view = choice(request, "view", (LATEST, REQUESTED)) or LATEST
-        known = known_tags(request)
+        refuse_unknown_parameters(request, "view")
+        view = choice_parameter(request, "view", (LATEST, REQUESTED)) or LATEST
+        known = etags_of_caller(request)
         found = await self._existing(request, caller, view)
         etag = _etag(found)
-        if known is not None and matches(known, etag):
+        if known is not None and etag_matches(known, etag):
             return not_modified(etag)
         job, delivered = found.job, found.delivered.snapshot
         source = await self._reads.of(caller).source(delivered.result_id)
@@ -60,7 +67,7 @@ class Results:
                 result_seq=delivered.result_seq,
                 created_at=to_datetime(delivered.created_at),
                 result=payload,
-                summary=raw(delivered.summary_json),
+                summary=raw_json(delivered.summary_json),
                 requested_result_id=found.requested.result_id,
                 requested_result_kind=found.requested.result_kind,
                 projection_mode="latest" if view == LATEST else "requested",
@@ -77,12 +84,12 @@ class Results:
 
     async def views(self, request: Request, caller: Caller) -> Response:
         """What people are to see of a snapshot; its payload is not read for it."""
-        refuse_unknown(request, "view")
-        view = choice(request, "view", (LATEST, REQUESTED)) or LATEST
+        refuse_unknown_parameters(request, "view")
+        view = choice_parameter(request, "view", (LATEST, REQUESTED)) or LATEST
         found = await self._existing(request, caller, view)
         etag = _etag(found)
-        known = known_tags(request)
-        if known is not None and matches(known, etag):
+        known = etags_of_caller(request)
+        if known is not None and etag_matches(known, etag):
             return not_modified(etag)
         delivered = found.delivered.snapshot
         body = ViewsResponse(
@@ -91,9 +98,9 @@ class Results:
             job_id=found.job.job_id,
             result_kind=delivered.result_kind,
             result_seq=delivered.result_seq,
-            views=raw(await self._reads.of(caller).views(delivered.result_id) or "[]"),
+            views=raw_json(await self._reads.of(caller).views(delivered.result_id) or "[]"),
         )
-        return answer(body, headers={"ETag": etag}, cache=REVALIDATED)
+        return json_response(body, headers={"ETag": etag}, cache=REVALIDATED)
 
     async def _existing(self, request: Request, caller: Caller, view: str) -> ResultView:
         """What there is to deliver, without its payload."""
@@ -109,13 +116,13 @@ class Results:
 
     async def history(self, request: Request, caller: Caller) -> Response:
         """The org's jobs that have a result, newest first."""
-        refuse_unknown(request, "limit", "offset")
-        limit = whole_number(request, "limit", default=50, lowest=1, highest=200)
-        offset = whole_number(request, "offset", default=0, lowest=0, highest=_FARTHEST_OFFSET)
+        refuse_unknown_parameters(request, "limit", "offset")
+        limit = int_parameter(request, "limit", default=50, lowest=1, highest=200)
+        offset = int_parameter(request, "offset", default=0, lowest=0, highest=_FARTHEST_OFFSET)
         entries, total = await self._reads.of(caller).history(limit=limit, offset=offset)
         history = await self._entries(entries)
         body = HistoryResponse(request_id=caller.request_id, history=history, total=total, limit=limit, offset=offset)
-        return answer(body)
+        return json_response(body)
 
     async def _entries(self, entries: list[HistoryEntry]) -> list[HistoryEntryOut]:
         """Inputs may be large: then they are looked into beside the event loop."""
@@ -123,7 +130,7 @@ class Results:
         def out() -> list[HistoryEntryOut]:
             return [_entry_out(entry) for entry in entries]
 
-        return await aside(out) if sum(len(entry.payload) for entry in entries) > LARGE else out()
+        return await run_in_thread(out) if sum(len(entry.payload) for entry in entries) > LARGE else out()
 
 
 def _etag(found: ResultView) -> str:
@@ -160,16 +167,16 @@ def expired(gone: ResultGone) -> Problem:
     return Problem(410, "expired", message, job_id=gone.job_id, expired_at=to_datetime(gone.removed_at))
 
 
-class Holding:
+class HoldHandlers:
     """`/analyze/results/{result_id}/hold`, and `/analyze/held`."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ApiContext) -> None:
         self._context = context
         self._holds = context.services.holds
 
     async def hold(self, request: Request, caller: Caller) -> Response:
         """Keeps a result, with its job. Who held it first stays."""
-        refuse_unknown(request)
+        refuse_unknown_parameters(request)
         wish: HoldBody = convert(HoldBody, await self._context.body(request, optional=True))
         done = await self._holds.hold(caller, request.path_params["result_id"], wish.reason)
         if done is None:
@@ -180,7 +187,7 @@ class Holding:
 
     async def release(self, request: Request, caller: Caller) -> Response:
         """Lets it grow old again."""
-        refuse_unknown(request)
+        refuse_unknown_parameters(request)
         done = await self._holds.release(caller, request.path_params["result_id"])
         if done is None:
             raise not_found()
@@ -188,14 +195,14 @@ class Holding:
 
     async def list(self, request: Request, caller: Caller) -> Response:
         """The jobs whose results the org holds."""
-        refuse_unknown(request, "limit", "cursor")
-        limit = whole_number(request, "limit", default=50, lowest=1, highest=200)
-        cursor = free_text(request, "cursor")
+        refuse_unknown_parameters(request, "limit", "cursor")
+        limit = int_parameter(request, "limit", default=50, lowest=1, highest=200)
+        cursor = text_parameter(request, "cursor")
         before = read_cursor(cursor, caller.org_id, _LIST) if cursor else None
         views = await self._holds.held(caller, before, limit)
         links, reads = self._context.links(request), self._context.services.reads
-        jobs = [job_out(view.job, await reads.moment(view), links) for view in views]
+        jobs = [job_out(view.job, await reads.derived_fields(view), links) for view in views]
         last = views[-1].job if len(views) == limit else None
         more = None if last is None else write_cursor((last.held_at or 0, last.job_id), caller.org_id, _LIST)
         headers = {"Link": f'<{links.base}/held?limit={limit}&cursor={more}>; rel="next"'} if more else {}
-        return answer(JobsResponse(request_id=caller.request_id, jobs=jobs, next_cursor=more), headers=headers)
+        return json_response(JobsResponse(request_id=caller.request_id, jobs=jobs, next_cursor=more), headers=headers)

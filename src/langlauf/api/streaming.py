@@ -10,15 +10,15 @@ from typing import Generic, Protocol, TypeVar
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from langlauf.api.context import Context
-from langlauf.api.requests import forget_fields
+from langlauf.api.context import ApiContext
+from langlauf.api.requests import drop_headers
 from langlauf.api.sse import EVENT_STREAM, HEARTBEAT, EventPage
 from langlauf.auth.caller import Caller
 from langlauf.clock import draw
 from langlauf.domain.errors import StoreError
 from langlauf.problems import VARY
-from langlauf.server.transport import cut, watch_client
-from langlauf.service.follow import Leaves, Signal
+from langlauf.server.transport import abort_connection, watch_client
+from langlauf.service.follow import Disconnectable, Signal
 from langlauf.telemetry.log import LogEvent, log_event, log_store_failure
 
 HEADERS = {"Cache-Control": "no-store", "Vary": f"{VARY}, Last-Event-ID", "X-Accel-Buffering": "no"}
@@ -29,7 +29,7 @@ _RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in _SENT
 _DRAWN_LIFETIME = 0.1
 
 
-class Waiting(Leaves, Protocol):
+class StreamWaiter(Disconnectable, Protocol):
     """Who waits for something to send: woken by its event."""
 
     event: Signal
@@ -40,16 +40,16 @@ class Waiting(Leaves, Protocol):
         """Whether the caller may no longer see it."""
 
 
-W = TypeVar("W", bound=Waiting)
+W = TypeVar("W", bound=StreamWaiter)
 P = TypeVar("P")
 #: Reads what is behind a position.
 NextPage = Callable[[P], Awaitable[EventPage[P]]]
 
 
-class Stream(Response, ABC, Generic[W]):
+class EventStreamResponse(Response, ABC, Generic[W]):
     """One stream, sent by itself in the task of its request."""
 
-    def __init__(self, context: Context, caller: Caller, first: bytes, *, job_id: str | None = None) -> None:
+    def __init__(self, context: ApiContext, caller: Caller, first: bytes, *, job_id: str | None = None) -> None:
         self.status_code = 200
         self.background = None
         self.raw_headers = _RAW_HEADERS
@@ -64,7 +64,7 @@ class Stream(Response, ABC, Generic[W]):
         """Follows what the stream is about, for as long as the block lasts."""
 
     @abstractmethod
-    async def follow(self, waiting: W, /, sender: "Sender", ends_at: float) -> None:
+    async def follow(self, waiting: W, /, sender: "StreamSender", ends_at: float) -> None:
         """Sends until there is nothing more to send, or until that time of the loop."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -72,16 +72,16 @@ class Stream(Response, ABC, Generic[W]):
             await send(self._start())
             await send({"type": "http.response.body", "body": b""})
             return
-        forget_fields(scope)
-        with self.followers.places.take(self.caller.counted_as, "stream"), self.following() as waiting:
+        drop_headers(scope)
+        with self.followers.slots.take(self.caller.counted_as, "stream"), self.following() as waiting:
             end_watch = watch_client(scope, receive, waiting)
-            sender = Sender(send, self._settings.stream_patience)
+            sender = StreamSender(send, self._settings.stream_patience)
             try:
                 await sender.pass_on(self._start())
                 await self._serve(waiting, sender)
             except TimeoutError:
                 log_event(LogEvent.STREAM_CUT, job_id=self._job_id, request_id=self.caller.request_id)
-                cut(scope)
+                abort_connection(scope)
             except OSError:
                 return  # some servers say so when the client is gone
             except asyncio.CancelledError:  # another server than ours stops, and waits no longer
@@ -93,7 +93,7 @@ class Stream(Response, ABC, Generic[W]):
     def _start(self) -> Message:
         return {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
 
-    async def _serve(self, waiting: W, sender: "Sender") -> None:
+    async def _serve(self, waiting: W, sender: "StreamSender") -> None:
         """Sends until there is a reason to end; whatever goes wrong ends the stream where the client can go on."""
         try:
             await sender.send(self._first)
@@ -107,7 +107,7 @@ class Stream(Response, ABC, Generic[W]):
             log_event(LogEvent.REQUEST_FAILED, logging.ERROR, error=error, request_id=self.caller.request_id)
         await sender.end()
 
-    async def wait(self, waiting: W, sender: "Sender", until: float) -> None:
+    async def wait(self, waiting: W, sender: "StreamSender", until: float) -> None:
         """Until there may be something to send, or the time is over; a comment now and then tells that all is well."""
         while not waiting.event.is_set():
             wake_at = min(until, sender.sent_at + self._settings.stream_heartbeat)
@@ -120,7 +120,7 @@ class Stream(Response, ABC, Generic[W]):
         return waiting.left or waiting.turned_away or self.followers.closing
 
 
-class PagedStream(Stream[W], Generic[W, P]):
+class PagedEventStream(EventStreamResponse[W], Generic[W, P]):
     """A stream that is a position in something that is stored: what there is from there on, and then what comes.
 
     It holds one page at the most, and nothing of the store while it waits.
@@ -128,7 +128,7 @@ class PagedStream(Stream[W], Generic[W, P]):
 
     def __init__(
         self,
-        context: Context,
+        context: ApiContext,
         caller: Caller,
         first: bytes,
         position: P,
@@ -142,7 +142,7 @@ class PagedStream(Stream[W], Generic[W, P]):
         self._next_page = next_page
         self._look_again = look_again
 
-    async def follow(self, waiting: W, /, sender: "Sender", ends_at: float) -> None:
+    async def follow(self, waiting: W, /, sender: "StreamSender", ends_at: float) -> None:
         """Sends what there is, and then what comes; without a word, looks again after so many seconds."""
         loop = asyncio.get_running_loop()
         while not self.over(waiting) and loop.time() < ends_at:
@@ -160,7 +160,7 @@ class PagedStream(Stream[W], Generic[W, P]):
                 await self.wait(waiting, sender, until)
 
 
-class Sender:
+class StreamSender:
     """Sends parts of one answer, each within a time: `TimeoutError` where the client does not read."""
 
     __slots__ = ("_patience", "_send", "sent_at")

@@ -8,11 +8,11 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from langlauf.api.context import Context
-from langlauf.api.parameters import refuse_unknown
+from langlauf.api.context import ApiContext
+from langlauf.api.parameters import refuse_unknown_parameters
 from langlauf.api.response_schemas import AcceptedResponse, SyncResponse
-from langlauf.api.responses import answer
-from langlauf.api.submit_request import Preferences, idempotency_key, read_order, read_preferences
+from langlauf.api.responses import json_response
+from langlauf.api.submit_request import PreferHeader, idempotency_key, read_prefer_header, read_submit_request
 from langlauf.api.wire import job_out
 from langlauf.auth.caller import Caller
 from langlauf.domain.job import Accepted, Duplicate, JobRecord, KeyReused, QueueFull, Replayed, SubmitOutcome
@@ -20,33 +20,33 @@ from langlauf.domain.read_models import JobView
 from langlauf.domain.state import Status
 from langlauf.problems import Problem
 from langlauf.server.transport import watch_client
-from langlauf.service.follow import Leaves
-from langlauf.service.submit import Order
+from langlauf.service.follow import Disconnectable
+from langlauf.service.submit import SubmitRequest
 
 _CALLER_LEFT = "the caller of a synchronous request went away"
 _STATUS_OF_CODE = {"timeout": 504, "timeout_max_retries": 504, "network_error": 502, "validation_error": 422}
 
 
-class Submitting:
+class SubmitHandler:
     """Accepts work."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ApiContext) -> None:
         self._context = context
         self._services = context.services
         self._callers = _SynchronousCallers()
 
     async def analyze(self, request: Request, caller: Caller) -> Response:
         """Runs an analysis: waits for its result, or accepts it as a job."""
-        refuse_unknown(request)
+        refuse_unknown_parameters(request)
         body = await self._context.body(request)
-        order, mode = read_order(body, idempotency_key(request), checked=True)
-        preferences = read_preferences(request.headers.getlist("prefer"))
+        order, mode = read_submit_request(body, idempotency_key(request), checked=True)
+        preferences = read_prefer_header(request.headers.getlist("prefer"))
         asynchronous = mode.requested or preferences.respond_async
         if asynchronous and not preferences.wait_seconds:
             submitted = await self._services.submissions.submit(caller, order)
             return await self.accepted(request, caller, submitted, preferences)
         # Taken before anything is accepted: a caller that is refused may come back with the same request.
-        with self._services.followers.places.take(caller.counted_as, "wait"):
+        with self._services.followers.slots.take(caller.counted_as, "wait"):
             if asynchronous:
                 submitted = await self._services.submissions.submit(caller, order)
                 return await self.accepted(request, caller, submitted, preferences)
@@ -54,7 +54,7 @@ class Submitting:
             return await self._synchronous(request, caller, submitted)
 
     async def accepted(
-        self, request: Request, caller: Caller, submitted: SubmitOutcome, preferences: Preferences
+        self, request: Request, caller: Caller, submitted: SubmitOutcome, preferences: PreferHeader
     ) -> Response:
         """202 with the job, or its result where the caller waits and it ends in time."""
         job = await self._job_or_problem(request, caller, submitted)
@@ -63,24 +63,24 @@ class Submitting:
         if preferences.applied:
             headers["Preference-Applied"] = preferences.applied
         if preferences.wait_seconds:
-            view = await self._until_ended(caller, job, preferences.wait_seconds, _Client(request))
+            view = await self._until_ended(caller, job, preferences.wait_seconds, _WaitingClient(request))
             if view.job.terminal:
                 return await self._ended(request, caller, view.job, headers)
-            job, moment = view.job, await reads.moment(view)
+            job, moment = view.job, await reads.derived_fields(view)
         elif isinstance(submitted, Accepted):
-            moment = reads.first_moment(job)
+            moment = reads.derived_fields_of_new(job)
         else:  # it may be running by now: then its lease belongs to the picture
             view = await reads.of(caller).job(job.job_id) or JobView(job, None)
-            job, moment = view.job, await reads.moment(view)
+            job, moment = view.job, await reads.derived_fields(view)
         headers |= {"Location": links.job(job.job_id), "Retry-After": str(moment.poll_after)}
         body = AcceptedResponse(request_id=caller.request_id, job=job_out(job, moment, links))
-        return answer(body, 202, headers=headers)
+        return json_response(body, 202, headers=headers)
 
     async def _synchronous(self, request: Request, caller: Caller, submitted: SubmitOutcome) -> Response:
         job = await self._job_or_problem(request, caller, submitted)
         limit = self._context.settings.sync_limit
         replayed = isinstance(submitted, Replayed)
-        client = _Client(request)
+        client = _WaitingClient(request)
         counted = self._callers.enter(job.job_id, first=not replayed)
         try:
             view = await self._until_ended(caller, job, limit, client)
@@ -112,7 +112,7 @@ class Submitting:
             )
         return await self._ended(request, caller, view.job, headers)
 
-    async def _until_ended(self, caller: Caller, job: JobRecord, seconds: float, client: "_Client") -> JobView:
+    async def _until_ended(self, caller: Caller, job: JobRecord, seconds: float, client: "_WaitingClient") -> JobView:
         view = await self._services.followers.until(
             caller, job.job_id, seconds, lambda view: view.job.terminal, watch=client.watch
         )
@@ -170,7 +170,7 @@ class Submitting:
     async def _refuse_duplicate(self, request: Request, caller: Caller, duplicate: Duplicate) -> JobRecord:
         links = self._context.links(request)
         known = await self._services.reads.of(caller).job(duplicate.job.job_id)
-        moment = await self._services.reads.moment(known or JobView(duplicate.job, None))
+        moment = await self._services.reads.derived_fields(known or JobView(duplicate.job, None))
         raise Problem(
             409,
             "duplicate_job",
@@ -180,15 +180,15 @@ class Submitting:
         )
 
 
-class _Client:
+class _WaitingClient:
     """The client of a request that waits for the end of its job: without it, the wait for the job is over as well."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
-        self._follower: Leaves | None = None
+        self._follower: Disconnectable | None = None
         self.left = False
 
-    def watch(self, follower: Leaves) -> Callable[[], object]:
+    def watch(self, follower: Disconnectable) -> Callable[[], object]:
         """Begin to watch the client."""
         self._follower = follower
         return watch_client(self._request.scope, self._request.receive, self)
@@ -231,6 +231,6 @@ def _queue_full(full: QueueFull) -> Problem:
     return Problem(status, "queue_full", full.reason, headers={"Retry-After": str(full.retry_after)})
 
 
-def _always_accepted(order: Order) -> Order:
+def _always_accepted(order: SubmitRequest) -> SubmitRequest:
     """A synchronous request is never refused as a duplicate: its caller wants an answer, not a link."""
     return msgspec.structs.replace(order, allow_duplicate=True)

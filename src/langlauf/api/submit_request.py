@@ -12,8 +12,8 @@ from langlauf.analysis.schema import RESERVED
 from langlauf.api.context import convert
 from langlauf.api.request_schemas import AsyncMode, Options
 from langlauf.problems import bad_request
-from langlauf.service.notify_options import Notify
-from langlauf.service.submit import Order
+from langlauf.service.notify_options import NotifyOptions
+from langlauf.service.submit import SubmitRequest
 from langlauf.settings import duration
 
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
@@ -21,13 +21,15 @@ _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\["\\])*)"')
 
 
-def read_order(body: dict[str, Any], idempotency_key: str | None, *, checked: bool = False) -> tuple[Order, AsyncMode]:
+def read_submit_request(
+    body: dict[str, Any], idempotency_key: str | None, *, checked: bool = False
+) -> tuple[SubmitRequest, AsyncMode]:
     """What is wanted, and how it is to be answered; `checked` says that all of the body can be kept."""
     given = body.get("options")
     mode = convert(Options, {} if given is None else given, "options.").async_mode
     wish = mode.notify
-    notify = None if wish is None else Notify(webhook=wish.webhook, email=wish.email, language=wish.language)
-    order = Order(
+    notify = None if wish is None else NotifyOptions(webhook=wish.webhook, email=wish.email, language=wish.language)
+    order = SubmitRequest(
         analysis=_analysis(body),
         input=_input(body),
         checked=checked,
@@ -99,7 +101,7 @@ _PIECE = re.compile(r'"(?:[^"\\]|\\.)*"?|[^",]+|,', re.DOTALL)
 _MEMBER = re.compile(rf"\s*({_TOKEN})\s*(?:=\s*({_TOKEN}|{_QUOTED_VALUE})?)?\s*(?:;.*)?", re.DOTALL)
 
 
-class Preferences(msgspec.Struct, frozen=True):
+class PreferHeader(msgspec.Struct, frozen=True):
     """What the caller prefers. `wait` alone means nothing."""
 
     respond_async: bool = False
@@ -118,12 +120,12 @@ class Preferences(msgspec.Struct, frozen=True):
         return "respond-async" if self.wait is None else f"respond-async, wait={self.wait_seconds}"
 
 
-def read_preferences(headers: list[str]) -> Preferences:
+def read_prefer_header(headers: list[str]) -> PreferHeader:
     """Several headers are one list; of a repeated preference the first counts, and an empty value is none."""
     found: dict[str, str] = {}
     for name, value in _members(", ".join(headers)):
         found.setdefault(name.lower(), value)
-    return Preferences(respond_async=found.get("respond-async") == "", wait=_seconds(found.get("wait", "")))
+    return PreferHeader(respond_async=found.get("respond-async") == "", wait=_seconds(found.get("wait", "")))
 
 
 def _members(text: str) -> Iterator[tuple[str, str]]:

@@ -3,31 +3,31 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from langlauf.api.context import Context
-from langlauf.api.parameters import choice
+from langlauf.api.context import ApiContext
+from langlauf.api.parameters import choice_parameter
 from langlauf.api.response_schemas import HealthResponse
-from langlauf.api.responses import answer
+from langlauf.api.responses import json_response
 from langlauf.auth.caller import Caller
 from langlauf.domain.errors import StoreError
 from langlauf.problems import VARY, Problem
 
 
-class System:
+class SystemHandlers:
     """What operators and their machines ask."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ApiContext) -> None:
         self._context = context
 
     async def health(self, request: Request) -> Response:
         """The process is up; nothing else is looked at."""
-        return answer(HealthResponse(request_id=request.scope["langlauf.request_id"], status="up"))
+        return json_response(HealthResponse(request_id=request.scope["langlauf.request_id"], status="up"))
 
     async def ready(self, request: Request) -> Response:
         """The store answers and takes writes, and the workers of this process, if any, are alive.
 
         With `for=reads`: the store answers.
         """
-        reads_alone = choice(request, "for", ("reads",)) is not None
+        reads_alone = choice_parameter(request, "for", ("reads",)) is not None
         retry = {"Retry-After": "5"}
         try:
             await self._context.services.reads.check()
@@ -38,9 +38,9 @@ class System:
             raise Problem(503, "unavailable", unwell, headers=retry)
         if not reads_alone and not self._context.alive():
             raise Problem(503, "unavailable", "A worker of this process has stopped.", headers=retry)
-        return answer(HealthResponse(request_id=request.scope["langlauf.request_id"], status="ready"))
+        return json_response(HealthResponse(request_id=request.scope["langlauf.request_id"], status="ready"))
 
     async def metrics(self, request: Request, _: Caller) -> Response:
         """What is counted and what is so now: as Prometheus reads it, or in OpenMetrics where that is asked for."""
-        text, kind = await self._context.services.measures.text(request.headers.get("accept", ""))
+        text, kind = await self._context.services.metrics.text(request.headers.get("accept", ""))
         return Response(text, headers={"Cache-Control": "no-store", "Vary": VARY, "Content-Type": kind})

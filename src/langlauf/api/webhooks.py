@@ -9,8 +9,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from langlauf.analysis.schema import InvalidInput
-from langlauf.api.context import Context, convert
-from langlauf.api.parameters import choice, free_text, read_cursor, refuse_unknown, whole_number, write_cursor
+from langlauf.api.context import ApiContext, convert
+from langlauf.api.parameters import (
+    choice_parameter,
+    int_parameter,
+    read_cursor,
+    refuse_unknown_parameters,
+    text_parameter,
+    write_cursor,
+)
 from langlauf.api.record_schemas import EndpointOut
 from langlauf.api.request_schemas import ChangeWebhookBody, CreateWebhookBody, ReplayBody, RotateBody
 from langlauf.api.response_schemas import (
@@ -25,19 +32,19 @@ from langlauf.api.response_schemas import (
     ReplayResponse,
     WebhookTestResponse,
 )
-from langlauf.api.responses import answer
+from langlauf.api.responses import json_response
 from langlauf.api.wire import attempt_out, delivery_out, endpoint_out, tried_fields
 from langlauf.auth.caller import Caller
-from langlauf.auth.rates import Kind, count_apart
+from langlauf.auth.rates import RateKind, enforce_own_rate_limit
 from langlauf.domain.delivery import DELIVERY_STATUSES, FINAL_SUBJECTS, DeliveryFilter, DeliveryStatus, WebhookEndpoint
 from langlauf.domain.instant import Instant, from_text
 from langlauf.problems import Problem, not_found
 from langlauf.service.webhooks import (
     MOST_REPLAYED,
     USUAL_OVERLAP,
+    CreatedEndpoint,
     EndpointDisabled,
     EndpointExists,
-    MadeEndpoint,
     TooManyEndpoints,
 )
 from langlauf.settings import duration
@@ -45,43 +52,43 @@ from langlauf.settings import duration
 T = TypeVar("T")
 
 
-class ApiWebhooks:
+class WebhookHandlers:
     """Everything under `/analyze/webhooks`."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ApiContext) -> None:
         self._context = context
         self._webhooks = context.services.webhooks
 
     async def list(self, request: Request, caller: Caller) -> Response:
         """The org's endpoints, oldest first, and how each is doing."""
-        refuse_unknown(request)
+        refuse_unknown_parameters(request)
         found = [self._out(one) for one in await self._webhooks.endpoints(caller.org_id)]
-        return answer(EndpointsResponse(request_id=caller.request_id, webhooks=found))
+        return json_response(EndpointsResponse(request_id=caller.request_id, webhooks=found))
 
     async def create(self, request: Request, caller: Caller) -> Response:
         """A new endpoint. Its secret is in this answer and nowhere else, ever."""
-        refuse_unknown(request)
+        refuse_unknown_parameters(request)
         wish: CreateWebhookBody = convert(CreateWebhookBody, await self._context.body(request, optional=True))
-        made = await refusing(
+        made = await as_problem(
             self._webhooks.add(caller.org_id, wish.url, name=wish.name, subjects=wish.events or FINAL_SUBJECTS)
         )
         address = f"{self._context.links(request).base}/webhooks/{made.endpoint.endpoint_id}"
-        return answer(self._with_secret(caller, made), 201, headers={"Location": address})
+        return json_response(self._with_secret(caller, made), 201, headers={"Location": address})
 
     async def secret(self, request: Request, caller: Caller) -> Response:
         """The org's own secret, the same whenever it is asked for."""
-        refuse_unknown(request)
+        refuse_unknown_parameters(request)
         secret, former, *_ = (*self._webhooks.org_secrets(caller.org_id), None, None)
-        return answer(OrgSecretResponse(request_id=caller.request_id, secret=secret, former_secret=former))
+        return json_response(OrgSecretResponse(request_id=caller.request_id, secret=secret, former_secret=former))
 
     async def one(self, request: Request, caller: Caller) -> Response:
         """One endpoint."""
-        refuse_unknown(request)
+        refuse_unknown_parameters(request)
         return self._answer(caller, await self._webhooks.one(caller.org_id, _id(request)))
 
     async def change(self, request: Request, caller: Caller) -> Response:
         """Changes what is named. One that is switched off gives up what waits; switched on, it starts afresh."""
-        refuse_unknown(request)
+        refuse_unknown_parameters(request)
         wish: ChangeWebhookBody = convert(ChangeWebhookBody, await self._context.body(request, optional=True))
         changed = await self._webhooks.change(
             caller.org_id, _id(request), name=wish.name, subjects=wish.events, enabled=wish.enabled
@@ -90,44 +97,48 @@ class ApiWebhooks:
 
     async def remove(self, request: Request, caller: Caller) -> Response:
         """Forgets an endpoint."""
-        refuse_unknown(request)
+        refuse_unknown_parameters(request)
         if not await self._webhooks.remove(caller.org_id, _id(request)):
             raise not_found()
-        return answer(RemovedEndpointResponse(request_id=caller.request_id, endpoint_id=_id(request)))
+        return json_response(RemovedEndpointResponse(request_id=caller.request_id, endpoint_id=_id(request)))
 
     async def rotate(self, request: Request, caller: Caller) -> Response:
         """A new secret, which is in this answer and nowhere else."""
-        refuse_unknown(request)
+        refuse_unknown_parameters(request)
         wish: RotateBody = convert(RotateBody, await self._context.body(request, optional=True))
         made = await self._webhooks.rotate(caller.org_id, _id(request), overlap_seconds=_overlap(wish.overlap))
         if made is None:
             raise not_found()
-        return answer(self._with_secret(caller, made))
+        return json_response(self._with_secret(caller, made))
 
     async def test(self, request: Request, caller: Caller) -> Response:
         """Sends a test event, and tells what came back."""
-        refuse_unknown(request)
+        refuse_unknown_parameters(request)
         await self._context.body(request, optional=True)
         if await self._webhooks.one(caller.org_id, _id(request)) is None:
             raise not_found()
-        count_apart(self._context.rates, request, Kind.WEBHOOK_TEST, caller.org_id, "Too many test events")
+        enforce_own_rate_limit(
+            self._context.rates, request, RateKind.WEBHOOK_TEST, caller.org_id, "Too many test events"
+        )
         tried = await self._webhooks.test(caller.org_id, _id(request))
         if tried is None:
             raise not_found()
-        return answer(WebhookTestResponse(request_id=caller.request_id, **tried_fields(tried)))
+        return json_response(WebhookTestResponse(request_id=caller.request_id, **tried_fields(tried)))
 
     async def replay(self, request: Request, caller: Caller) -> Response:
         """Sends again what the endpoint did not take."""
-        refuse_unknown(request)
+        refuse_unknown_parameters(request)
         wish: ReplayBody = convert(ReplayBody, await self._context.body(request, optional=True))
         if await self._webhooks.one(caller.org_id, _id(request)) is None:
             raise not_found()
-        count_apart(self._context.rates, request, Kind.REPLAY, caller.org_id, "Too many replays")
-        replayed = await refusing(self._webhooks.replay_failed(caller.org_id, _id(request), since=_instant(wish.since)))
+        enforce_own_rate_limit(self._context.rates, request, RateKind.REPLAY, caller.org_id, "Too many replays")
+        replayed = await as_problem(
+            self._webhooks.replay_failed(caller.org_id, _id(request), since=_instant(wish.since))
+        )
         if replayed is None:
             raise not_found()
         body = ReplayResponse(request_id=caller.request_id, replayed=replayed, more=replayed >= MOST_REPLAYED)
-        return answer(body, 202)
+        return json_response(body, 202)
 
     def _out(self, endpoint: WebhookEndpoint) -> EndpointOut:
         return endpoint_out(endpoint, self._webhooks.clock.now())
@@ -135,32 +146,32 @@ class ApiWebhooks:
     def _answer(self, caller: Caller, endpoint: WebhookEndpoint | None) -> Response:
         if endpoint is None:
             raise not_found()
-        return answer(EndpointResponse(request_id=caller.request_id, webhook=self._out(endpoint)))
+        return json_response(EndpointResponse(request_id=caller.request_id, webhook=self._out(endpoint)))
 
-    def _with_secret(self, caller: Caller, made: MadeEndpoint) -> CreatedEndpointResponse:
+    def _with_secret(self, caller: Caller, made: CreatedEndpoint) -> CreatedEndpointResponse:
         return CreatedEndpointResponse(
             request_id=caller.request_id, webhook=self._out(made.endpoint), secret=made.secret
         )
 
 
-class ApiDeliveries:
+class DeliveryHandlers:
     """Everything under `/analyze/deliveries`."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ApiContext) -> None:
         self._context = context
         self._webhooks = context.services.webhooks
 
     async def list(self, request: Request, caller: Caller) -> Response:
         """A page of the org's deliveries, newest first."""
-        refuse_unknown(request, "endpoint", "job", "status", "limit", "cursor")
-        limit = whole_number(request, "limit", default=50, lowest=1, highest=200)
+        refuse_unknown_parameters(request, "endpoint", "job", "status", "limit", "cursor")
+        limit = int_parameter(request, "limit", default=50, lowest=1, highest=200)
         which = DeliveryFilter(
-            endpoint_id=free_text(request, "endpoint"),
-            job_id=free_text(request, "job"),
-            status=cast("DeliveryStatus | None", choice(request, "status", DELIVERY_STATUSES)),
+            endpoint_id=text_parameter(request, "endpoint"),
+            job_id=text_parameter(request, "job"),
+            status=cast("DeliveryStatus | None", choice_parameter(request, "status", DELIVERY_STATUSES)),
             limit=limit + 1,
         )
-        cursor = free_text(request, "cursor")
+        cursor = text_parameter(request, "cursor")
         before = None if cursor is None else read_cursor(cursor, caller.org_id, which)
         found = await self._webhooks.deliveries(caller.org_id, msgspec.structs.replace(which, before=before))
         endpoints = await self._webhooks.endpoints(caller.org_id)
@@ -174,11 +185,11 @@ class ApiDeliveries:
             deliveries=[delivery_out(one, endpoints) for one in page],
             next_cursor=following,
         )
-        return answer(body, headers=headers)
+        return json_response(body, headers=headers)
 
     async def one(self, request: Request, caller: Caller) -> Response:
         """One delivery with its attempts."""
-        refuse_unknown(request)
+        refuse_unknown_parameters(request)
         found = await self._webhooks.delivery(caller.org_id, request.path_params["notification_id"])
         if found is None:
             raise not_found()
@@ -188,26 +199,26 @@ class ApiDeliveries:
             delivery=delivery_out(found.message, endpoints),
             attempts=[attempt_out(one) for one in found.attempts],
         )
-        return answer(body)
+        return json_response(body)
 
     async def replay(self, request: Request, caller: Caller) -> Response:
         """Sends one again. One that waits anyway is left as it is."""
-        refuse_unknown(request)
+        refuse_unknown_parameters(request)
         await self._context.body(request, optional=True)
         notification_id = request.path_params["notification_id"]
         if await self._webhooks.delivery(caller.org_id, notification_id) is None:
             raise not_found()
-        count_apart(self._context.rates, request, Kind.REPLAY, caller.org_id, "Too many replays")
-        message = await refusing(self._webhooks.replay(caller.org_id, notification_id))
+        enforce_own_rate_limit(self._context.rates, request, RateKind.REPLAY, caller.org_id, "Too many replays")
+        message = await as_problem(self._webhooks.replay(caller.org_id, notification_id))
         if message is None:
             raise not_found()
         endpoints = await self._webhooks.endpoints(caller.org_id)
-        return answer(
+        return json_response(
             ReplayedDeliveryResponse(request_id=caller.request_id, delivery=delivery_out(message, endpoints)), 202
         )
 
 
-async def refusing(use: Awaitable[T]) -> T:
+async def as_problem(use: Awaitable[T]) -> T:
     """What a use case refuses, as the problem that says so."""
     try:
         return await use

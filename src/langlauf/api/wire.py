@@ -25,8 +25,8 @@ from langlauf.domain.job import VISIBLE_FIELDS, JobRecord, is_time_field
 from langlauf.domain.mail import masked_mail_address
 from langlauf.domain.read_models import InboxMessage
 from langlauf.domain.result import Snapshot
-from langlauf.service.read import Moment
-from langlauf.service.webhooks import Tried, standing
+from langlauf.service.read import DerivedFields
+from langlauf.service.webhooks import SendResult, endpoint_health
 
 _NULL = msgspec.Raw(b"null")
 _TIMES = [place for place, name in enumerate(VISIBLE_FIELDS) if is_time_field(name)]
@@ -34,7 +34,7 @@ _ESTIMATE, _DETAILS, _TIMEOUT = map(VISIBLE_FIELDS.index, ("estimated_seconds", 
 _PHASE = VISIBLE_FIELDS.index("status") + 1
 
 
-class Links(msgspec.Struct, frozen=True):
+class ApiLinks(msgspec.Struct, frozen=True):
     """Where things are, seen from the caller: behind a public address, under a mount point, with the API's prefix."""
 
     base: str
@@ -48,7 +48,7 @@ class Links(msgspec.Struct, frozen=True):
         return f"{self.base}/results/{result_id}"
 
 
-def raw(text: str | None) -> msgspec.Raw:
+def raw_json(text: str | None) -> msgspec.Raw:
     """Stored JSON text, to be sent as it is."""
     return _NULL if text is None else msgspec.Raw(text.encode())
 
@@ -78,12 +78,12 @@ def _number(value: float) -> int | float:
     return int(value) if value == int(value) else value
 
 
-def job_out(job: JobRecord, moment: Moment, links: Links, *, operator: bool = False) -> JobOut:
+def job_out(job: JobRecord, moment: DerivedFields, links: ApiLinks, *, operator: bool = False) -> JobOut:
     """A job on the wire, as the operator or as its org sees it."""
     return JobOut(*job_members(job, moment, links, operator=operator))
 
 
-def job_members(job: JobRecord, moment: Moment, links: Links, *, operator: bool = False) -> list[Any]:
+def job_members(job: JobRecord, moment: DerivedFields, links: ApiLinks, *, operator: bool = False) -> list[Any]:
     """The members of a job on the wire, in their order."""
     members: list[Any] = [*astuple(job)[: len(VISIBLE_FIELDS)]]
     for place in _TIMES:
@@ -108,13 +108,13 @@ def event_out(event: Event) -> EventOut:
         event_seq=event.event_seq,
         occurred_at=to_datetime(event.occurred_at),
         actor_type=event.actor_type,
-        payload_json=raw(event.payload_json),
+        payload_json=raw_json(event.payload_json),
         trace_id=event.trace_id,
         request_id=event.request_id,
     )
 
 
-def snapshot_out(snapshot: Snapshot, links: Links) -> SnapshotOut:
+def snapshot_out(snapshot: Snapshot, links: ApiLinks) -> SnapshotOut:
     """A snapshot on the wire."""
     return SnapshotOut(
         result_id=snapshot.result_id,
@@ -123,7 +123,7 @@ def snapshot_out(snapshot: Snapshot, links: Links) -> SnapshotOut:
         result_seq=snapshot.result_seq,
         schema_version=snapshot.schema_version,
         created_at=to_datetime(snapshot.created_at),
-        summary_json=raw(snapshot.summary_json),
+        summary_json=raw_json(snapshot.summary_json),
         result_url=links.result(snapshot.result_id) + "?view=requested",
     )
 
@@ -154,7 +154,7 @@ def notification_fields(notification: Notification) -> dict[str, Any]:
         "scheduled_at": to_datetime(notification.scheduled_at),
         "sent_at": _time(notification.sent_at),
         "created_at": to_datetime(notification.created_at),
-        "payload_json": raw(notification.payload_json),
+        "payload_json": raw_json(notification.payload_json),
     }
 
 
@@ -180,7 +180,7 @@ def endpoint_out(endpoint: WebhookEndpoint, now: Instant) -> EndpointOut:
         url=endpoint.url,
         name=endpoint.name,
         events=list(endpoint.subjects),
-        status=standing(endpoint, now),
+        status=endpoint_health(endpoint, now),
         created_at=to_datetime(endpoint.created_at),
         secret_version=endpoint.version,
         former_secret_until=_time(endpoint.former_until),
@@ -221,7 +221,7 @@ def attempt_out(attempt: DeliveryAttempt) -> AttemptOut:
     )
 
 
-def tried_fields(tried: Tried) -> dict[str, Any]:
+def tried_fields(tried: SendResult) -> dict[str, Any]:
     """What came back from a test, in parts."""
     return {
         "taken": tried.taken,

@@ -15,19 +15,19 @@ from langlauf.problems import forbidden
 from langlauf.settings import Settings
 
 #: Where our server tells the application its names; it tells none where any will do.
-NAMES = "langlauf.names"
+ALLOWED_HOSTS = "langlauf.names"
 _LOCAL = "localhost"
 
 
-def names_of(settings: Settings) -> frozenset[str]:
+def allowed_hosts(settings: Settings) -> frozenset[str]:
     """The names that the settings give to the server."""
     public = urlsplit(settings.public_url).hostname if settings.public_url else None
     return frozenset({_LOCAL, settings.host.lower(), public or _LOCAL})
 
 
-def refuse_strange_name(request: Request) -> None:
+def check_host(request: Request) -> None:
     """Raises where the request calls the server by a name that is not its own."""
-    names: frozenset[str] | None = request.scope.get(NAMES)
+    names: frozenset[str] | None = request.scope.get(ALLOWED_HOSTS)
     host = request.headers.get("host")
     if names is None or host is None or _is_ours(host, names):
         return

@@ -21,17 +21,17 @@ CSRF_FIELD = "csrf_token"
 READING = ("GET", "HEAD")
 
 
-class Browsing(NamedTuple):
+class BrowserCheck(NamedTuple):
     """How a request of a browser is to be taken: a page may be reached from anywhere, a form brings its own mark."""
 
     page: bool = False
     form_mark: str | None = None
 
 
-BY_SCRIPT = Browsing()
+BY_SCRIPT = BrowserCheck()
 
 
-async def session_grant(request: Request, sessions: Sessions, settings: Settings, how: Browsing) -> Grant | None:
+async def session_grant(request: Request, sessions: Sessions, settings: Settings, how: BrowserCheck) -> Grant | None:
     """What the session in the cookie stands for; None without one. Raises 403 where a request may not use it."""
     text = request.cookies.get(COOKIE)
     grant = None if text is None else await sessions.grant(text)
@@ -40,12 +40,12 @@ async def session_grant(request: Request, sessions: Sessions, settings: Settings
     if request.method in READING:
         return grant if how.page or request.headers.get("sec-fetch-site") in (None, "same-origin", "none") else None
     shown = how.form_mark if how.form_mark is not None else request.headers.get(CSRF_HEADER, "")
-    if not from_here(request, settings) or not await sessions.is_form_mark(grant.session_id, shown):
+    if not is_same_origin(request, settings) or not await sessions.is_form_mark(grant.session_id, shown):
         raise forbidden(f"A signed-in browser changes something from these pages alone, with {CSRF_HEADER}.")
     return grant
 
 
-def from_here(request: Request, settings: Settings) -> bool:
+def is_same_origin(request: Request, settings: Settings) -> bool:
     """Whether a page of this very origin made the browser ask. A request that does not tell is none."""
     site = request.headers.get("sec-fetch-site")
     if site is not None:
@@ -57,7 +57,7 @@ def from_here(request: Request, settings: Settings) -> bool:
     return bool(origin.netloc) and origin.netloc == request.headers.get("host")
 
 
-def from_elsewhere(request: Request, settings: Settings) -> bool:
+def is_cross_site(request: Request, settings: Settings) -> bool:
     """Whether a browser says that a page of another site made it ask, one that is not allowed to.
 
     Without https browsers name the site to this machine alone, and older ones never; their `Origin` tells as much.
@@ -78,7 +78,7 @@ def _origin(request: Request) -> SplitResult:
         return urlsplit("")
 
 
-def keep_cookie(request: Request, settings: Settings, response: Response, name: str, value: str, seconds: int) -> None:
+def set_cookie(request: Request, settings: Settings, response: Response, name: str, value: str, seconds: int) -> None:
     """Gives the browser a cookie that scripts cannot read and that only this application gets."""
     response.set_cookie(
         name,
@@ -91,9 +91,9 @@ def keep_cookie(request: Request, settings: Settings, response: Response, name: 
     )
 
 
-def drop_cookie(request: Request, settings: Settings, response: Response, name: str) -> None:
+def delete_cookie(request: Request, settings: Settings, response: Response, name: str) -> None:
     """Takes a cookie back."""
-    keep_cookie(request, settings, response, name, "", 0)
+    set_cookie(request, settings, response, name, "", 0)
 
 
 def _path(request: Request, settings: Settings) -> str:

@@ -14,7 +14,7 @@ DEFAULT_ORG = "default-org"
 _NAME = re.compile(r"^[A-Za-z0-9_.:-]{1,128}$", re.ASCII)
 
 
-def usable_name(text: str) -> bool:
+def is_valid_name(text: str) -> bool:
     """Whether a text can name an org, a user or a request."""
     return _NAME.fullmatch(text) is not None
 
@@ -52,7 +52,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         return Trace(self.trace_id, self.traceparent, self.tracestate)
 
 
-def insider(org_id: str, trace: Trace | None = None) -> Caller:
+def internal_caller(org_id: str, trace: Trace | None = None) -> Caller:
     """Whoever calls from inside the program, for an org: they may do everything."""
     return Caller(
         org_id=org_id,
@@ -66,7 +66,7 @@ def insider(org_id: str, trace: Trace | None = None) -> Caller:
 
 def request_id_from(header: str | None) -> str:
     """The caller's id where it sent a usable one, else a new one."""
-    return header if header and usable_name(header) else new_id()
+    return header if header and is_valid_name(header) else new_id()
 
 
 def caller_of(request: Request, grant: Grant) -> Caller:
@@ -100,7 +100,7 @@ def _name_header(request: Request, name: str) -> str | None:
     values = request.headers.getlist(name)
     if not values:
         return None
-    if len(values) > 1 or not usable_name(values[0]):
+    if len(values) > 1 or not is_valid_name(values[0]):
         title = name.title()
         raise bad_request(f"{title} must be given once, with 1 to 128 of the characters A-Z a-z 0-9 _ . : -", title)
     return values[0]

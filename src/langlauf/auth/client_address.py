@@ -14,7 +14,7 @@ _MOST_HOPS = 32
 _SITE_BITS = 64
 
 
-class ProxyTrust(msgspec.Struct, frozen=True):
+class TrustedProxies(msgspec.Struct, frozen=True):
     """Which proxies are believed, and the header in which they name their client."""
 
     networks: tuple[Network, ...]
@@ -44,12 +44,12 @@ class ProxyTrust(msgspec.Struct, frozen=True):
         return any(address in network for network in self.networks)
 
 
-def proxy_trust(settings: Settings) -> ProxyTrust:
+def trusted_proxies(settings: Settings) -> TrustedProxies:
     """Return the proxies that the settings name."""
-    return ProxyTrust(settings.trusted_proxies, settings.proxy_header.lower().encode())
+    return TrustedProxies(settings.trusted_proxies, settings.proxy_header.lower().encode())
 
 
-def site_of(address: Address) -> str:
+def network_of(address: Address) -> str:
     """Return what one client is counted by: an address, or with IPv6 the /64 of a site."""
     if isinstance(address, IPv6Address):
         return str(ip_network((address, _SITE_BITS), strict=False))

@@ -8,17 +8,17 @@ from urllib.parse import unquote_plus
 
 from starlette.requests import Request
 
-from langlauf.auth.keyring import Access
+from langlauf.auth.keyring import Authenticator
 from langlauf.auth.tokens import PREFIX, JobTokens
 from langlauf.domain.access import OPEN_ISSUER, Grant
 from langlauf.problems import bad_request
 
-ADDRESS_TOKEN = "access_token"  # noqa: S105 - a name
+QUERY_TOKEN = "access_token"  # noqa: S105 - a name
 _TOKEN = PREFIX.encode()
 
 
 async def grant_of(
-    access: Access,
+    access: Authenticator,
     tokens: JobTokens,
     shown: bytes | None,
     in_address: str | None,
@@ -30,29 +30,29 @@ async def grant_of(
         await (access.refresh_if_possible() if store_may_be_away else access.refresh())
     if in_address is not None:
         if shown is not None and shown != in_address.encode():
-            raise bad_request("access_token and a header show different things; send one of them.", ADDRESS_TOKEN)
+            raise bad_request("access_token and a header show different things; send one of them.", QUERY_TOKEN)
         return await tokens.grant(in_address)
     if shown is not None and shown.startswith(_TOKEN):
         return await tokens.grant(shown.decode("ascii", "replace"))
     return access.by_issuer(OPEN_ISSUER) or await access.by_secret(shown or b"")
 
 
-def take_address_token(request: Request) -> str | None:
+def pop_query_token(request: Request) -> str | None:
     """The token in the address, which has none from here on: nothing behind this can log it, link it or refuse it."""
     if not request.scope["query_string"]:
         return None
     parts = request.scope["query_string"].decode("latin-1").split("&")
     pairs = [(unquote_plus(part.partition("=")[0]), part) for part in parts]
-    found = [unquote_plus(part.partition("=")[2]) for name, part in pairs if name == ADDRESS_TOKEN]
+    found = [unquote_plus(part.partition("=")[2]) for name, part in pairs if name == QUERY_TOKEN]
     if not found:
         return None
-    request.scope["query_string"] = "&".join(part for name, part in pairs if name != ADDRESS_TOKEN).encode("latin-1")
+    request.scope["query_string"] = "&".join(part for name, part in pairs if name != QUERY_TOKEN).encode("latin-1")
     if len(found) > 1:
-        raise bad_request("access_token is given more than once.", ADDRESS_TOKEN)
+        raise bad_request("access_token is given more than once.", QUERY_TOKEN)
     return found[0]
 
 
-def secret_in(request: Request) -> bytes | None:
+def secret_in_headers(request: Request) -> bytes | None:
     """The key in `Authorization: Bearer` or `X-API-Key`, byte by byte as it was sent."""
     line, alias = _once(request, "Authorization"), _once(request, "X-API-Key")
     scheme, _, bearer = (line or "").partition(" ")

@@ -119,7 +119,7 @@ _NO_HASH = "0" * 64
 _TO_ALL = Grant(issuer=OPEN_ISSUER, org_id=None, scopes=ALL_SCOPES)
 
 
-class Access:
+class Authenticator:
     """Decides whether what a caller shows is good. Everything it needs is in memory, or a second old at the most."""
 
     def __init__(self, keyring: Keyring, auth_token: str | None, *, by_id: bool) -> None:

@@ -8,7 +8,7 @@ import msgspec
 from starlette.requests import Request
 
 from langlauf.auth.caller import Caller
-from langlauf.auth.client_address import Address, site_of
+from langlauf.auth.client_address import Address, network_of
 from langlauf.auth.limit_memory import LimitMemory, LocalMemory
 from langlauf.clock import monotonic
 from langlauf.domain.access import Scope
@@ -22,7 +22,7 @@ TESTS, REPLAYS = Rate(10, 60), Rate(60, 60)
 REFUSALS = Rate(10, 1)
 
 
-class Kind(StrEnum):
+class RateKind(StrEnum):
     """What is counted apart. The word is the name of the policy on the wire."""
 
     DEFAULT = "default"
@@ -40,14 +40,14 @@ class Kind(StrEnum):
 class Quota(msgspec.Struct, frozen=True):
     """What a caller is told about its quota."""
 
-    kind: Kind
+    kind: RateKind
     rate: Rate
     standing: RateStatus
     #: whether it is that of one credential, and not that of the org
     of_credential: bool = False
 
 
-class Rates:
+class RateLimits:
     """Counts by kind and by who asks: an org and its credentials, or an address. A kind without a rate is not counted.
 
     Who asks is told by levels, see `Caller.counted_as`: each may ask the part `share` as often as the one above it.
@@ -55,7 +55,7 @@ class Rates:
 
     def __init__(
         self,
-        rates: Mapping[Kind, Rate],
+        rates: Mapping[RateKind, Rate],
         *,
         share: float = 1.0,
         now: Callable[[], float] = monotonic,
@@ -66,7 +66,7 @@ class Rates:
         self._now = now
         self._memory = memory or LocalMemory()
 
-    def take(self, kind: Kind, *counted_as: str) -> Quota | None:
+    def take(self, kind: RateKind, *counted_as: str) -> Quota | None:
         """Counts one request at every level; None where there is no limit. A refused one is not counted at any.
 
         Returns the quota that refused it, else the one of which least is left.
@@ -87,26 +87,26 @@ class Rates:
 
     def is_flood(self, *counted_as: str) -> bool:
         """Count a refusal, and return whether there were so many that no more are to be told at once."""
-        quota = self.take(Kind.REFUSAL, *counted_as)
+        quota = self.take(RateKind.REFUSAL, *counted_as)
         return quota is not None and not quota.standing.allowed
 
-    def kind_of(self, scope: Scope) -> Kind:
+    def kind_of(self, scope: Scope) -> RateKind:
         """By which rate an operation counts."""
-        return Kind.SUBMIT if scope is Scope.SUBMIT and Kind.SUBMIT in self._rates else Kind.DEFAULT
+        return RateKind.SUBMIT if scope is Scope.SUBMIT and RateKind.SUBMIT in self._rates else RateKind.DEFAULT
 
 
-def rates_from(settings: Settings, memory: LimitMemory | None = None) -> Rates:
+def rate_limits_from(settings: Settings, memory: LimitMemory | None = None) -> RateLimits:
     """The rates that the settings name; none unless one is set."""
     wanted = {
-        Kind.DEFAULT: settings.rate_limit,
-        Kind.SUBMIT: settings.rate_limit_submit,
-        Kind.WRONG_KEY: settings.rate_limit_wrong_keys,
-        Kind.WEBHOOK_TEST: TESTS,
-        Kind.REPLAY: REPLAYS,
-        Kind.REFUSAL: REFUSALS,
+        RateKind.DEFAULT: settings.rate_limit,
+        RateKind.SUBMIT: settings.rate_limit_submit,
+        RateKind.WRONG_KEY: settings.rate_limit_wrong_keys,
+        RateKind.WEBHOOK_TEST: TESTS,
+        RateKind.REPLAY: REPLAYS,
+        RateKind.REFUSAL: REFUSALS,
     }
     known = {kind: rate for kind, rate in wanted.items() if rate is not None}
-    return Rates(known, share=settings.credential_share / 100, memory=memory)
+    return RateLimits(known, share=settings.credential_share / 100, memory=memory)
 
 
 #: Where a request keeps the headers that every answer to it must have.
@@ -115,7 +115,7 @@ HEADERS = "langlauf.headers"
 FLOOD_SECONDS = 1.0
 
 
-def count_request(rates: Rates, request: Request, scope: Scope, caller: Caller) -> None:
+def enforce_rate_limit(rates: RateLimits, request: Request, scope: Scope, caller: Caller) -> None:
     """Counts a request for its org and its credential; what an operator asks over all orgs counts for none."""
     if scope is Scope.OPERATE:
         return
@@ -128,7 +128,7 @@ def count_request(rates: Rates, request: Request, scope: Scope, caller: Caller) 
         raise _too_many(quota, f"{who} has sent too many requests", is_flood=rates.is_flood(*caller.counted_as))
 
 
-def count_apart(rates: Rates, request: Request, kind: Kind, org_id: str, what: str) -> None:
+def enforce_own_rate_limit(rates: RateLimits, request: Request, kind: RateKind, org_id: str, what: str) -> None:
     """Counts what is limited apart from other requests."""
     quota = rates.take(kind, org_id)
     if quota is None:
@@ -138,7 +138,7 @@ def count_apart(rates: Rates, request: Request, kind: Kind, org_id: str, what: s
         raise _too_many(quota, what)
 
 
-def count_wrong_key(rates: Rates, address: Address | None) -> None:
+def limit_wrong_keys(rates: RateLimits, address: Address | None) -> None:
     """Count a wrong key against the client's address; raise where it has shown too many.
 
     Only called for a wrong one: a good key is never refused because of what others at its address have shown. This
@@ -146,9 +146,9 @@ def count_wrong_key(rates: Rates, address: Address | None) -> None:
     """
     if address is None or address.is_loopback:
         return
-    quota = rates.take(Kind.WRONG_KEY, site_of(address))
+    quota = rates.take(RateKind.WRONG_KEY, network_of(address))
     if quota is not None and not quota.standing.allowed:
-        flood = rates.is_flood(site_of(address))
+        flood = rates.is_flood(network_of(address))
         raise _too_many(quota, "Too many wrong keys came from this address", is_flood=flood)
 
 

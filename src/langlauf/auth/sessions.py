@@ -11,8 +11,8 @@ from typing import NamedTuple
 import msgspec
 
 from langlauf.auth.caller import Caller
-from langlauf.auth.keyring import Access
-from langlauf.auth.tokens import Statements, mark
+from langlauf.auth.keyring import Authenticator
+from langlauf.auth.tokens import SignedClaims, sign_text
 from langlauf.clock import Clock, monotonic, new_word
 from langlauf.domain.access import KEY_ALPHABET, Grant
 from langlauf.domain.instant import Instant, after
@@ -25,7 +25,7 @@ _PURPOSE = "sessions"
 _ID_LENGTH = 24
 
 
-class Session(msgspec.Struct, frozen=True, array_like=True):
+class SessionClaims(msgspec.Struct, frozen=True, array_like=True):
     """What the browser keeps."""
 
     issuer: str
@@ -34,7 +34,7 @@ class Session(msgspec.Struct, frozen=True, array_like=True):
     expires_at: Instant
 
 
-class Begun(NamedTuple):
+class StartedSession(NamedTuple):
     """A new session, as the browser keeps it, and for how many seconds."""
 
     text: str
@@ -81,7 +81,7 @@ class EndedSessions:
 class Sessions:
     """Begins sessions, and tells what one stands for."""
 
-    def __init__(self, access: Access, store: AccessStore, clock: Clock) -> None:
+    def __init__(self, access: Authenticator, store: AccessStore, clock: Clock) -> None:
         self._access = access
         self._store = store
         self._ended = EndedSessions(store, clock)
@@ -92,14 +92,14 @@ class Sessions:
             self._secret = await self._store.signing_secret(_PURPOSE)
         return self._secret
 
-    async def begin(self, grant: Grant, org_id: str) -> Begun:
+    async def begin(self, grant: Grant, org_id: str) -> StartedSession:
         """A session of whoever showed what the grant is for. Its id is new, whatever the browser had before."""
         expires_at = after(self._access.now(), LIFETIME_SECONDS)
         if grant.expires_at is not None:
             expires_at = min(expires_at, grant.expires_at)
-        session = Session(grant.issuer, org_id, new_word(KEY_ALPHABET, _ID_LENGTH), expires_at)
-        text = Statements(Session, _PREFIX, await self._key()).write(session)
-        return Begun(text, (expires_at - self._access.now()) // 1_000_000)
+        session = SessionClaims(grant.issuer, org_id, new_word(KEY_ALPHABET, _ID_LENGTH), expires_at)
+        text = SignedClaims(SessionClaims, _PREFIX, await self._key()).write(session)
+        return StartedSession(text, (expires_at - self._access.now()) // 1_000_000)
 
     async def grant(self, text: str) -> Grant | None:
         """What a session stands for; None where it is not ours, is over, or the key behind it is."""
@@ -118,9 +118,9 @@ class Sessions:
             session_id=session.session_id,
         )
 
-    async def _read(self, text: str) -> Session | None:
+    async def _read(self, text: str) -> SessionClaims | None:
         """The session in a text that was signed here, unless it is over by itself."""
-        session = Statements(Session, _PREFIX, await self._key()).read(text)
+        session = SignedClaims(SessionClaims, _PREFIX, await self._key()).read(text)
         return None if session is None or self._access.now() >= session.expires_at else session
 
     async def end(self, text: str) -> None:
@@ -137,11 +137,11 @@ class Sessions:
 
     async def form_mark(self, session_id: str) -> str:
         """What every form of a session carries, and every request of its scripts that changes something."""
-        return mark(await self._key(), "form", session_id)
+        return sign_text(await self._key(), "form", session_id)
 
     async def sign_in_mark(self, nonce: str) -> str:
         """What the form for signing in carries, for the browser that was given the nonce."""
-        return mark(await self._key(), "sign in", nonce)
+        return sign_text(await self._key(), "sign in", nonce)
 
     async def is_form_mark(self, session_id: str, shown: str) -> bool:
         """Whether a form is of this session."""

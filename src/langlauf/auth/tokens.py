@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, TypeVar
 import msgspec
 
 from langlauf.auth.caller import Caller
-from langlauf.auth.keyring import Access
+from langlauf.auth.keyring import Authenticator
 from langlauf.domain.access import Grant, Scope
 from langlauf.domain.instant import Instant, after
 from langlauf.store.admin import AccessStore
@@ -22,7 +22,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 LONGEST = 1_024
 
 
-class Statements(Generic[T]):
+class SignedClaims(Generic[T]):
     """Signs and reads statements of one kind. The prefix is part of what is signed: kinds cannot be mixed up."""
 
     def __init__(self, kind: type[T], prefix: str, secret: bytes) -> None:
@@ -52,7 +52,7 @@ class Statements(Generic[T]):
         return _text(hmac.digest(self._secret, said.encode(), hashlib.sha256))
 
 
-def mark(secret: bytes, purpose: str, about: str) -> str:
+def sign_text(secret: bytes, purpose: str, about: str) -> str:
     """A word that only this deployment can make about something, such as the form of a session."""
     return _text(hmac.digest(secret, f"{purpose} {about}".encode(), hashlib.sha256))
 
@@ -72,7 +72,7 @@ LONGEST_SECONDS = 86_400.0
 _PURPOSE = "job tokens"
 
 
-class JobToken(msgspec.Struct, frozen=True, array_like=True):
+class JobTokenClaims(msgspec.Struct, frozen=True, array_like=True):
     """What a token says."""
 
     issuer: str
@@ -83,7 +83,7 @@ class JobToken(msgspec.Struct, frozen=True, array_like=True):
     cancel: bool = False
 
 
-class MadeToken(NamedTuple):
+class IssuedToken(NamedTuple):
     """A new token, and when it ends."""
 
     text: str
@@ -93,17 +93,17 @@ class MadeToken(NamedTuple):
 class JobTokens:
     """Makes tokens, and tells what one stands for."""
 
-    def __init__(self, access: Access, store: AccessStore) -> None:
+    def __init__(self, access: Authenticator, store: AccessStore) -> None:
         self._access = access
         self._store = store
-        self._statements: Statements[JobToken] | None = None
+        self._statements: SignedClaims[JobTokenClaims] | None = None
 
-    async def _signed(self) -> Statements[JobToken]:
+    async def _signed(self) -> SignedClaims[JobTokenClaims]:
         if self._statements is None:
-            self._statements = Statements(JobToken, PREFIX, await self._store.signing_secret(_PURPOSE))
+            self._statements = SignedClaims(JobTokenClaims, PREFIX, await self._store.signing_secret(_PURPOSE))
         return self._statements
 
-    async def make(self, caller: Caller, job_id: str, seconds: float, *, cancel: bool = False) -> MadeToken:
+    async def make(self, caller: Caller, job_id: str, seconds: float, *, cancel: bool = False) -> IssuedToken:
         """A token for a job that the caller can see. It ends with what the caller came with, at the latest.
 
         With `cancel` it also stops that job, as long as the key behind it may.
@@ -114,8 +114,8 @@ class JobTokens:
         expires_at = after(self._access.now(), seconds)
         if grant.expires_at is not None:
             expires_at = min(expires_at, grant.expires_at)
-        token = JobToken(grant.issuer, caller.org_id, job_id, expires_at, cancel)
-        return MadeToken((await self._signed()).write(token), expires_at)
+        token = JobTokenClaims(grant.issuer, caller.org_id, job_id, expires_at, cancel)
+        return IssuedToken((await self._signed()).write(token), expires_at)
 
     async def grant(self, text: str) -> Grant | None:
         """What a token stands for; None where it is not ours, is over, or the key behind it is."""

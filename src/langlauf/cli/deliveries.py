@@ -10,7 +10,7 @@ from langlauf.cli.output import count, format_duration, format_time, plain, prin
 from langlauf.cli.stores import find_endpoint, org_store_options, require_found, run_on_endpoints
 from langlauf.domain.delivery import DeliveryFilter, DeliveryStatus, Notification, WebhookEndpoint, subject_of
 from langlauf.domain.instant import Instant, after, from_text
-from langlauf.service.webhooks import MOST_REPLAYED, Endpoints, Followed
+from langlauf.service.webhooks import MOST_REPLAYED, DeliveryWithAttempts, WebhookService
 from langlauf.settings import duration
 
 _MAX_LISTED = 200
@@ -44,7 +44,7 @@ def deliveries(
         _print_delivery(delivery, flags)
         return
 
-    async def use(endpoints: Endpoints, org: str) -> tuple[list[Notification], list[WebhookEndpoint]]:
+    async def use(endpoints: WebhookService, org: str) -> tuple[list[Notification], list[WebhookEndpoint]]:
         wanted = None if endpoint is None else (await find_endpoint(endpoints, org, endpoint)).endpoint_id
         which = DeliveryFilter(endpoint_id=wanted, job_id=job, status=status, limit=limit)
         return await endpoints.deliveries(org, which), await endpoints.endpoints(org)
@@ -71,7 +71,7 @@ def replay(delivery: str | None, endpoint: str | None, since: float | Instant | 
     if since is not None and endpoint is None:
         raise click.UsageError("--since needs --endpoint.")
 
-    async def use(endpoints: Endpoints, org: str) -> int:
+    async def use(endpoints: WebhookService, org: str) -> int:
         if delivery is not None:
             require_found(await endpoints.replay(org, delivery))
             return 1
@@ -89,7 +89,7 @@ def replay(delivery: str | None, endpoint: str | None, since: float | Instant | 
 
 
 def _print_delivery(delivery: str, flags: dict[str, Any]) -> None:
-    async def use(endpoints: Endpoints, org: str) -> tuple[Followed, list[WebhookEndpoint]]:
+    async def use(endpoints: WebhookService, org: str) -> tuple[DeliveryWithAttempts, list[WebhookEndpoint]]:
         return require_found(await endpoints.delivery(org, delivery)), await endpoints.endpoints(org)
 
     (message, attempts), endpoints = run_on_endpoints(use, flags)

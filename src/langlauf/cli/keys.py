@@ -11,7 +11,7 @@ from langlauf.cli.output import format_time, plain, print_json, print_note, prin
 from langlauf.cli.stores import check_org, run_on_store, settings_for
 from langlauf.domain.access import DEFAULT_SCOPES, GRANTABLE_SCOPES, LONGEST_KEY_NAME, ApiKey, Scope, key_id_of
 from langlauf.domain.instant import Instant, to_datetime
-from langlauf.service.keys import Keys
+from langlauf.service.keys import KeyService
 
 T = TypeVar("T")
 
@@ -102,8 +102,8 @@ def revoke(key_id: str, store: str | None, as_json: bool) -> None:
         print_note(f"{revoked.key_id} of {revoked.org_id} is revoked; servers on this store reject it within seconds.")
 
 
-def _run_on_keys(store: str | None, use: Callable[[Keys], Awaitable[T]]) -> T:
-    return run_on_store(settings_for(store), lambda opened: use(Keys(opened.access, opened.clock)))
+def _run_on_keys(store: str | None, use: Callable[[KeyService], Awaitable[T]]) -> T:
+    return run_on_store(settings_for(store), lambda opened: use(KeyService(opened.access, opened.clock)))
 
 
 def _fields(key: ApiKey) -> dict[str, Any]:

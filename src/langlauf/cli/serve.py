@@ -23,7 +23,7 @@ from langlauf.cli.options import CommandError, read_settings, server_options
 from langlauf.cli.process import freeze_garbage, run, running_until_stopped
 from langlauf.domain.errors import LanglaufError
 from langlauf.hints import Hints
-from langlauf.server.program import Server, make_server
+from langlauf.server.program import HttpServer, make_server
 from langlauf.settings import BY_NAME, Settings, forget_secrets
 from langlauf.store.sqlite.connection import MEMORY
 from langlauf.store.tools.location import PostgresPlace, place_of
@@ -71,11 +71,11 @@ def listen(host: str, port: int, flag: str = "--port") -> socket.socket:
         raise CommandError(f"cannot listen on {host}:{port}: {error.strerror}; try {flag}") from error
 
 
-async def _serve(app: Langlauf, server: Server, listening: socket.socket) -> None:
+async def _serve(app: Langlauf, server: HttpServer, listening: socket.socket) -> None:
     """Serve until a signal; then close connections while the workers finish or release their attempts."""
     async with running_until_stopped(app, server.stop):
         if app.runtime is not None:
-            access = app.runtime.services.access
+            access = app.runtime.services.authenticator
             await access.refresh()  # the welcome text depends on it
             access.forget()  # the first request reads it again
         freeze_garbage()
@@ -137,12 +137,12 @@ def _welcome(url: str, app: Langlauf) -> None:
     click.echo(f"  open   {url}/", err=True)
     example = _example(app)
     if example:
-        is_open = app.runtime is None or app.runtime.services.access.open
+        is_open = app.runtime is None or app.runtime.services.authenticator.open
         # In double quotes: the shell expands the variable.
         key = "" if is_open else ' -H "Authorization: Bearer $LANGLAUF_KEY"'
         click.echo(f"  try    curl -s {url}{app.api_prefix}{key} --json '{example}'", err=True)
     click.echo("  stop   Ctrl-C", err=True)
-    if app.runtime is not None and app.runtime.services.access.without_operator:
+    if app.runtime is not None and app.runtime.services.authenticator.without_operator:
         click.echo("  note   no key can read /metrics or /ops; set API_AUTH_TOKEN to read them", err=True)
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from langlauf.analysis.schema import InvalidInput
-from langlauf.auth.caller import usable_name
+from langlauf.auth.caller import is_valid_name
 from langlauf.bootstrap import blobs_of, make_endpoints, open_store
 from langlauf.cli.options import (
     STORE_SETTINGS,
@@ -23,7 +23,7 @@ from langlauf.cli.options import (
 from langlauf.domain.delivery import WebhookEndpoint
 from langlauf.domain.errors import LanglaufError
 from langlauf.hints import Hints
-from langlauf.service.webhooks import EndpointDisabled, EndpointExists, Endpoints
+from langlauf.service.webhooks import EndpointDisabled, EndpointExists, WebhookService
 from langlauf.settings import BY_NAME, Settings
 from langlauf.store.blobs.blocking import BlockingPayloads
 from langlauf.store.protocol import Store
@@ -36,7 +36,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def check_org(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
     """Check the name of an org that a flag gives."""
-    if value is not None and not usable_name(value):
+    if value is not None and not is_valid_name(value):
         raise click.BadParameter(f"{value!r}: give 1 to 128 of the characters A-Z a-z 0-9 _ . : -")
     return value
 
@@ -104,12 +104,12 @@ def run_for_org(use: Callable[[Store, Settings, str], Awaitable[T]], flags: dict
     return run_on_store(settings, lambda store: use(store, settings, flags["org"] or settings.org))
 
 
-def run_on_endpoints(use: Callable[[Endpoints, str], Awaitable[T]], flags: dict[str, Any]) -> T:
+def run_on_endpoints(use: Callable[[WebhookService, str], Awaitable[T]], flags: dict[str, Any]) -> T:
     """Do the same for the webhook endpoints of that org."""
     return run_for_org(lambda store, settings, org: use(make_endpoints(store, settings, operator=True), org), flags)
 
 
-async def find_endpoint(endpoints: Endpoints, org: str, id_or_url: str) -> WebhookEndpoint:
+async def find_endpoint(endpoints: WebhookService, org: str, id_or_url: str) -> WebhookEndpoint:
     """Return the endpoint with that id or URL; the command ends where there is none."""
     listed = await endpoints.endpoints(org)
     return require_found(next((one for one in listed if id_or_url in (one.endpoint_id, one.url)), None))

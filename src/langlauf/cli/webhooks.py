@@ -11,7 +11,7 @@ from langlauf.cli.output import count, format_duration, format_time, plain, prin
 from langlauf.cli.stores import find_endpoint, org_store_options, repeated_flags, require_found, run_on_endpoints
 from langlauf.domain.delivery import FINAL_SUBJECTS, SUBJECTS, Subject, WebhookEndpoint
 from langlauf.domain.instant import Instant
-from langlauf.service.webhooks import USUAL_OVERLAP, Endpoints, MadeEndpoint, Tried
+from langlauf.service.webhooks import USUAL_OVERLAP, CreatedEndpoint, SendResult, WebhookService
 
 _endpoint = click.argument("endpoint", metavar="ENDPOINT")
 
@@ -56,7 +56,7 @@ def add(url: str, name: str, events: tuple[Subject, ...] | None, **flags: Any) -
 def list_(**flags: Any) -> None:
     """List an org's endpoints, oldest first, with their state. Secrets are never printed."""
 
-    async def use(endpoints: Endpoints, org: str) -> tuple[list[WebhookEndpoint], Instant]:
+    async def use(endpoints: WebhookService, org: str) -> tuple[list[WebhookEndpoint], Instant]:
         return await endpoints.endpoints(org), endpoints.clock.now()
 
     listed, now = run_on_endpoints(use, flags)
@@ -79,7 +79,7 @@ def list_(**flags: Any) -> None:
 def remove(endpoint: str, **flags: Any) -> None:
     """Remove an endpoint; its pending deliveries are dropped."""
 
-    async def use(endpoints: Endpoints, org: str) -> str:
+    async def use(endpoints: WebhookService, org: str) -> str:
         wanted = await find_endpoint(endpoints, org, endpoint)
         await endpoints.remove(org, wanted.endpoint_id)
         return wanted.endpoint_id
@@ -121,7 +121,7 @@ def disable(endpoint: str, **flags: Any) -> None:
 def rotate(endpoint: str, overlap: float | None, **flags: Any) -> None:
     """Make a new secret, printed only now. During the overlap, both secrets sign."""
 
-    async def use(endpoints: Endpoints, org: str) -> MadeEndpoint | None:
+    async def use(endpoints: WebhookService, org: str) -> CreatedEndpoint | None:
         seconds = USUAL_OVERLAP if overlap is None else overlap
         wanted = await find_endpoint(endpoints, org, endpoint)
         return await endpoints.rotate(org, wanted.endpoint_id, overlap_seconds=seconds)
@@ -135,7 +135,7 @@ def rotate(endpoint: str, overlap: float | None, **flags: Any) -> None:
 def test(endpoint: str, **flags: Any) -> None:
     """Send a signed test event at once, and print the response. Exit code 1 if it was not accepted."""
 
-    async def use(endpoints: Endpoints, org: str) -> Tried | None:
+    async def use(endpoints: WebhookService, org: str) -> SendResult | None:
         return await endpoints.test(org, (await find_endpoint(endpoints, org, endpoint)).endpoint_id)
 
     tried = require_found(run_on_endpoints(use, flags))
@@ -156,7 +156,7 @@ def test(endpoint: str, **flags: Any) -> None:
 def secret(**flags: Any) -> None:
     """Print an org's own secret, which signs requests to URLs that its jobs name; it does not change."""
 
-    async def use(endpoints: Endpoints, org: str) -> list[str]:
+    async def use(endpoints: WebhookService, org: str) -> list[str]:
         return endpoints.org_secrets(org)
 
     secrets = run_on_endpoints(use, flags)
@@ -171,7 +171,7 @@ def secret(**flags: Any) -> None:
 
 
 def _set_enabled(endpoint: str, flags: dict[str, Any], *, enabled: bool) -> tuple[WebhookEndpoint, Instant]:
-    async def use(endpoints: Endpoints, org: str) -> tuple[WebhookEndpoint, Instant]:
+    async def use(endpoints: WebhookService, org: str) -> tuple[WebhookEndpoint, Instant]:
         wanted = await find_endpoint(endpoints, org, endpoint)
         return require_found(await endpoints.change(org, wanted.endpoint_id, enabled=enabled)), endpoints.clock.now()
 
@@ -181,7 +181,7 @@ def _set_enabled(endpoint: str, flags: dict[str, Any], *, enabled: bool) -> tupl
     return changed, now
 
 
-def _print_secret(made: MadeEndpoint, flags: dict[str, Any]) -> None:
+def _print_secret(made: CreatedEndpoint, flags: dict[str, Any]) -> None:
     endpoint = made.endpoint
     if flags["as_json"]:
         print_json({"secret": made.secret, "webhook": endpoint_out(endpoint, endpoint.created_at)})

@@ -19,7 +19,7 @@ from langlauf.domain.instant import SECOND, Instant
 from langlauf.domain.ssrf import is_allowed_private
 from langlauf.domain.state import Status
 from langlauf.domain.webhook import endpoint_secret, org_secret, read_webhook_url, signatures
-from langlauf.service.webhooks import Parcel, Tried
+from langlauf.service.webhooks import SendResult, WebhookRequest
 from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.version import VERSION
 
@@ -80,7 +80,7 @@ class Webhooks:
         if len(body) > _LARGEST_BODY:
             return DeliveryOutcome(verdict="never", error=f"the message is larger than {_LARGEST_BODY} bytes")
         headers = {} if delivery.traceparent is None else {"traceparent": delivery.traceparent}
-        parcel = Parcel(
+        parcel = WebhookRequest(
             org_id=delivery.org_id,
             url=delivery.target,
             message_id=delivery.notification_id,
@@ -89,7 +89,7 @@ class Webhooks:
         )
         return await self.send_parcel(parcel, headers)
 
-    async def send_parcel(self, parcel: Parcel, headers: Mapping[str, str] = _NONE) -> DeliveryOutcome:
+    async def send_parcel(self, parcel: WebhookRequest, headers: Mapping[str, str] = _NONE) -> DeliveryOutcome:
         """Signs a body and sends it to an address once, whatever it tells of; the same guards for all.
 
         Of a receiver inside a network the org learns nothing but whether it took the message.
@@ -111,7 +111,7 @@ class Webhooks:
             outcome = DeliveryOutcome(verdict="later", error=_reason(error, self.seconds), lane_failed=True)
         return conceal_details(outcome) if inside and not self._shows_inside else outcome
 
-    def _headers(self, parcel: Parcel) -> dict[str, str]:
+    def _headers(self, parcel: WebhookRequest) -> dict[str, str]:
         # By the clock on the wall, as receivers compare it: the store's own does not follow when that is set back.
         timestamp = _WALL.now() // SECOND
         return {
@@ -188,7 +188,7 @@ class SendingOnce:
         self._make = make
         self._channel: Webhooks | None = None
 
-    async def __call__(self, parcel: Parcel) -> Tried:
+    async def __call__(self, parcel: WebhookRequest) -> SendResult:
         """Sends it, and tells what came back. A failure inside a network is told when the time for a try is over."""
         if self._channel is None:
             self._channel = self._make()
@@ -200,7 +200,7 @@ class SendingOnce:
             log_event(
                 LogEvent.WEBHOOK_TESTED, org_id=parcel.org_id, taken=outcome.verdict == "sent", reason=outcome.detail
             )
-        return Tried(
+        return SendResult(
             taken=outcome.verdict == "sent",
             seconds=monotonic() - started if outcome.detail is None else 0.0,
             status_code=outcome.status_code,

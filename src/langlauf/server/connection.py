@@ -19,14 +19,14 @@ from urllib.parse import unquote
 import httptools
 from starlette.types import ASGIApp, Scope
 
-from langlauf.auth.allowed_hosts import NAMES
+from langlauf.auth.allowed_hosts import ALLOWED_HOSTS
 from langlauf.auth.caller import request_id_from
-from langlauf.auth.client_address import site_of
+from langlauf.auth.client_address import network_of
 from langlauf.problems import Problem, bad_request, problem_response
-from langlauf.server.connection_limit import Crowd
-from langlauf.server.deadlines import Patient
-from langlauf.server.exchange import STATUS_LINES, Exchange
-from langlauf.server.mounting import root_address
+from langlauf.server.connection_limit import ConnectionLimit
+from langlauf.server.deadlines import TimedProtocol
+from langlauf.server.exchange import STATUS_LINES, RequestCycle
+from langlauf.server.mounting import root_url
 from langlauf.server.transport import HOLD, TRANSPORT
 from langlauf.telemetry.log import LogEvent, log_event
 
@@ -46,7 +46,7 @@ _LONG_NUMBER = 10
 _HEAD_MARGIN = 1_024
 
 
-class Stage(Enum):
+class ReadStage(Enum):
     """How much of a request is here; see above."""
 
     IDLE = auto()
@@ -55,11 +55,11 @@ class Stage(Enum):
     READ = auto()
 
 
-class _Refused(Exception):
+class _RequestRefused(Exception):
     """Stops the parser; the problem is with the connection."""
 
 
-class Connection(Patient):
+class HttpConnection(TimedProtocol):
     """HTTP/1.1 over one connection, with bounds, deadlines for what a client sends, and answers in our own shape."""
 
     __slots__ = (
@@ -90,7 +90,7 @@ class Connection(Patient):
         "holder",
     )
 
-    def __init__(self, app: ASGIApp, crowd: Crowd) -> None:
+    def __init__(self, app: ASGIApp, crowd: ConnectionLimit) -> None:
         super().__init__(crowd)
         self._app = app
         self._crowd = crowd
@@ -101,7 +101,7 @@ class Connection(Patient):
         self.holder = ""
         self._client: tuple[str, int] | None = None
         self._server: tuple[str, int] | None = None
-        self._stage = Stage.IDLE
+        self._stage = ReadStage.IDLE
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._head_bytes = 0
@@ -116,9 +116,9 @@ class Connection(Patient):
         #: whether the request says that it has a short body, or none
         self._is_short = True
         #: the last request that was read, the one that is being answered, and those that wait for that
-        self._exchange: Exchange | None = None
-        self._answering: Exchange | None = None
-        self._pipeline: list[Exchange] = []
+        self._exchange: RequestCycle | None = None
+        self._answering: RequestCycle | None = None
+        self._pipeline: list[RequestCycle] = []
         self._keep_alive = True
         self._rested_at = 0.0
         self._rest_timer: asyncio.TimerHandle | None = None
@@ -156,14 +156,14 @@ class Connection(Patient):
     def give_way(self) -> None:
         """Closes, because another connection needs the room."""
         self._linger_briefly()
-        if self._stage is Stage.BODY:
+        if self._stage is ReadStage.BODY:
             self._refuse(_overloaded())
         elif self._answering is not None:  # its client does not read
             self._leaves()
             self.transport.abort()
         else:
             self._disarm()
-            if self._stage is Stage.HEAD or self._over_limit:
+            if self._stage is ReadStage.HEAD or self._over_limit:
                 self._write_problem(_overloaded())
             self._close()
 
@@ -176,7 +176,7 @@ class Connection(Patient):
     def _address_holder(self, headers: Iterable[tuple[bytes, bytes]]) -> str:
         """Whom it counts for as long as no more than the address of its client is known."""
         address = self._bounds.proxies.client_of(self._client[0] if self._client else None, headers)
-        return "address" if address is None else f"address {site_of(address)}"
+        return "address" if address is None else f"address {network_of(address)}"
 
     def shutdown(self) -> None:
         """The server stops: what is under way is answered, what has not been sent yet is not waited for."""
@@ -184,7 +184,7 @@ class Connection(Patient):
         self._linger_briefly()
         if self._drained is not None:
             return
-        if self._stage is Stage.BODY or self._stage is Stage.HEAD:
+        if self._stage is ReadStage.BODY or self._stage is ReadStage.HEAD:
             self._refuse(_stopping())
         elif self._answering is None:
             self.hang_up()
@@ -203,13 +203,13 @@ class Connection(Patient):
         except httptools.HttpParserError:
             self._refuse(self._refusal or bad_request("This is not an HTTP/1.1 request."))
             return
-        if self._stage is Stage.HEAD:
+        if self._stage is ReadStage.HEAD:
             self._head_bytes += 0 if self._has_end else len(data)
             if self._head_bytes > self._bounds.max_headers + self._bounds.max_url + _HEAD_MARGIN:
                 self._refuse(self._headers_too_large())
             elif self._deadline is None:
                 self._arm(self._bounds.head_seconds, self._head_is_late)
-        elif self._stage is Stage.BODY:
+        elif self._stage is ReadStage.BODY:
             self._framing_bytes = 0 if self._has_body else self._framing_bytes + len(data)
             if self._framing_bytes > self._bounds.max_headers + _HEAD_MARGIN:
                 self._refuse(self._headers_too_large())
@@ -239,7 +239,7 @@ class Connection(Patient):
         return b"".join([method, b" ", self._url, b" HTTP/", version, b"\r\n", *lines, b"\r\n"])
 
     def on_message_begin(self) -> None:
-        self._stage = Stage.HEAD
+        self._stage = ReadStage.HEAD
         self._url = b""
         self._headers = []
         self._head_bytes = self._field_bytes = self._framing_bytes = self._hosts = 0
@@ -253,7 +253,7 @@ class Connection(Patient):
             self._stop(Problem(414, "head_too_large", f"The address has more than {limit:,} bytes.", limit_bytes=limit))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._stage is not Stage.HEAD:
+        if self._stage is not ReadStage.HEAD:
             return  # behind the body, where nobody between looks for it: it says nothing about the request
         name, value = name.lower(), value.strip(b" \t")  # blanks around a value are no part of it
         self._headers.append((name, value))
@@ -290,9 +290,9 @@ class Connection(Patient):
         # Answered before its body is complete, a request ends its connection, unless its body is short.
         self._keep_alive = version != "1.0" and self._parser.should_keep_alive() and not self._over_limit
         scope = self._scope(method.decode("ascii"), version)
-        exchange = Exchange(self, scope, keep_alive=self._keep_alive and self._is_short, expects=self._expects)
+        exchange = RequestCycle(self, scope, keep_alive=self._keep_alive and self._is_short, expects=self._expects)
         self._exchange = exchange
-        self._stage = Stage.BODY
+        self._stage = ReadStage.BODY
         if self._answering is None:
             self._answer(exchange)
         else:
@@ -316,7 +316,7 @@ class Connection(Patient):
             "client": self._client,
             "server": self._server,
             TRANSPORT: self.transport,
-            NAMES: self._bounds.names,
+            ALLOWED_HOSTS: self._bounds.names,
             HOLD: self.hold,
         }
 
@@ -332,7 +332,7 @@ class Connection(Patient):
         self._has_end = True
         self._disarm()
         self._crowd.stalled.discard(self)
-        self._stage = Stage.READ
+        self._stage = ReadStage.READ
         if exchange.complete:
             self._rest()
             return
@@ -343,7 +343,7 @@ class Connection(Patient):
 
     def _rest(self) -> None:
         """Everything that was asked is answered."""
-        self._stage = Stage.IDLE
+        self._stage = ReadStage.IDLE
         self._crowd.silent(self, late=False)
         self._rested_at = self.loop.time()
         if self._rest_timer is None:
@@ -352,7 +352,7 @@ class Connection(Patient):
     def _has_rested(self) -> None:
         """Close where nothing was asked for so long. Requests do not arm the timer anew: it looks when it is over."""
         self._rest_timer = None
-        if self._stage is not Stage.IDLE or self._drained is not None:
+        if self._stage is not ReadStage.IDLE or self._drained is not None:
             return  # the end of what is under way arms it
         left = self._rested_at + self._bounds.keep_alive_seconds - self.loop.time()
         if left > 0:
@@ -381,7 +381,7 @@ class Connection(Patient):
     def _stop(self, problem: Problem) -> None:
         """Leaves the parser with a problem."""
         self._refusal = problem
-        raise _Refused
+        raise _RequestRefused
 
     # -- deadlines -----------------------------------------------------------------------------------------------------
 
@@ -392,7 +392,7 @@ class Connection(Patient):
         self._arm(max(0.0, limit - _ARRIVING_SECONDS), self._head_is_late)
 
     def _head_is_late(self) -> None:
-        if self._stage is Stage.IDLE:  # not one byte: there is nothing to answer
+        if self._stage is ReadStage.IDLE:  # not one byte: there is nothing to answer
             self.hang_up()
         else:
             seconds = self._bounds.head_seconds
@@ -407,14 +407,14 @@ class Connection(Patient):
 
     # -- answering -----------------------------------------------------------------------------------------------------
 
-    def _answer(self, exchange: Exchange) -> None:
+    def _answer(self, exchange: RequestCycle) -> None:
         self._answering = exchange
         if exchange.scope["path"] in _ALWAYS_ANSWERED:
             self._begin(exchange)
         else:
             self._crowd.turnstile.enter(self.holder, lambda: self._begin(exchange))
 
-    def _begin(self, exchange: Exchange) -> None:
+    def _begin(self, exchange: RequestCycle) -> None:
         if not exchange.disconnected:
             task = self.loop.create_task(exchange.run(self._app))
             self._crowd.tasks.add(task)
@@ -428,7 +428,7 @@ class Connection(Patient):
         self.resume_reading()
         if self._pipeline:
             self._answer(self._pipeline.pop(0))
-        elif self._stage is Stage.READ:
+        elif self._stage is ReadStage.READ:
             self._rest()
 
     def date_line(self) -> bytes:
@@ -441,7 +441,7 @@ class Connection(Patient):
         log_event(LogEvent.REQUEST_REFUSED, logging.DEBUG, status=problem.status, reason=problem.message)
         self._pipeline.clear()
         answering = self._answering
-        if answering is not None and (answering is not self._exchange or self._stage is not Stage.BODY):
+        if answering is not None and (answering is not self._exchange or self._stage is not ReadStage.BODY):
             answering.keep_alive = False
             self._drained = 0
             return
@@ -451,14 +451,14 @@ class Connection(Patient):
             if started:  # half an answer is not followed by another
                 self._close()
                 return
-        self._stage = Stage.HEAD
+        self._stage = ReadStage.HEAD
         self._write_problem(problem)
         self.hang_up()
 
     def _write_problem(self, problem: Problem) -> None:
         shown = next((value for name, value in self._headers if name == b"x-request-id"), b"")
         request_id = request_id_from(shown.decode("latin-1"))
-        response = problem_response(problem, request_id, root_address({}, self._bounds.public_url))
+        response = problem_response(problem, request_id, root_url({}, self._bounds.public_url))
         headers = [
             *response.raw_headers,
             (b"x-request-id", request_id.encode()),
@@ -477,7 +477,7 @@ class Connection(Patient):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        if self._stage is not Stage.BODY:
+        if self._stage is not ReadStage.BODY:
             self._crowd.stalled.discard(self)
 
     def _leaves(self) -> None:
@@ -485,7 +485,7 @@ class Connection(Patient):
 
     def hang_up(self) -> None:
         """End the connection gently: nothing more is answered."""
-        self._end(unread=self._stage not in (Stage.IDLE, Stage.READ))
+        self._end(unread=self._stage not in (ReadStage.IDLE, ReadStage.READ))
 
 
 def _overloaded() -> Problem:

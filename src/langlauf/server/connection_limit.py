@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from langlauf.auth.allowed_hosts import names_of
-from langlauf.auth.client_address import ProxyTrust, proxy_trust
+from langlauf.auth.allowed_hosts import allowed_hosts
+from langlauf.auth.client_address import TrustedProxies, trusted_proxies
 from langlauf.server.fair_queue import FairQueue
 from langlauf.settings import Settings
 
 if TYPE_CHECKING:
-    from langlauf.server.connection import Connection
+    from langlauf.server.connection import HttpConnection
 
 #: Above what a proxy before it keeps, and above the longest advice of Retry-After.
 KEEP_ALIVE_SECONDS = 75
 #: So many above the limit are still read, so that /health and /ready are answered, and others than those who hold most.
 RESERVE = 32
 #: A millisecond or two of work: a request takes several turns, and waits for all that each of them does.
-BEGUN_PER_TURN = 8
+STARTS_PER_ITERATION = 8
 
 
-class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What one connection, and all of them together, may take."""
 
     head_seconds: float
@@ -40,12 +40,12 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     public_url: str | None
     #: what it is called there; None where any name will do
     names: frozenset[str] | None
-    proxies: ProxyTrust
+    proxies: TrustedProxies
 
 
-def bounds_from(settings: Settings, *, any_name: bool) -> Bounds:
+def server_limits_from(settings: Settings, *, any_name: bool) -> ServerLimits:
     """The bounds that the settings name; no more connections than the system has descriptors for."""
-    return Bounds(
+    return ServerLimits(
         head_seconds=settings.head_seconds,
         body_seconds=settings.body_seconds,
         write_seconds=settings.write_seconds,
@@ -55,12 +55,12 @@ def bounds_from(settings: Settings, *, any_name: bool) -> Bounds:
         max_fields=settings.max_header_fields,
         max_connections=settings.connection_limit,
         public_url=settings.public_url,
-        names=None if any_name else names_of(settings),
-        proxies=proxy_trust(settings),
+        names=None if any_name else allowed_hosts(settings),
+        proxies=trusted_proxies(settings),
     )
 
 
-class Turnstile:
+class StartLimiter:
     """Lets a few requests begin in each turn of the event loop; holders take turns, each in the order it came.
 
     Where thousands arrive at once, the loop would begin all of them before it looks at a socket again: the next
@@ -77,7 +77,7 @@ class Turnstile:
         """Calls it at once, or when it is its turn."""
         if self._begun == 0:
             self._loop.call_soon(self._next_turn)
-        if self._begun < BEGUN_PER_TURN and not self._waiting:
+        if self._begun < STARTS_PER_ITERATION and not self._waiting:
             self._begun += 1
             begin()
         else:
@@ -85,7 +85,7 @@ class Turnstile:
 
     def _next_turn(self) -> None:
         self._begun = 0
-        while self._waiting and self._begun < BEGUN_PER_TURN:
+        while self._waiting and self._begun < STARTS_PER_ITERATION:
             self._begun += 1
             holder = next(iter(self._waiting))
             line = self._waiting.pop(holder)
@@ -97,7 +97,7 @@ class Turnstile:
             self._loop.call_soon(self._next_turn)
 
 
-class Crowd:
+class ConnectionLimit:
     """The connections of one server, whose they are, and which of them make room for others.
 
     Up to the limit every connection is served, above it a reserve is read. For a request that comes there an idle
@@ -107,31 +107,31 @@ class Crowd:
     until a connection is gone.
     """
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: ServerLimits) -> None:
         self.bounds = bounds
-        self.connections: set[Connection] = set()
+        self.connections: set[HttpConnection] = set()
         #: the requests that are being answered
         self.tasks: set[asyncio.Task[None]] = set()
         #: no request is under way, nor one on its way
-        self.idle: FairQueue[Connection] = FairQueue()
+        self.idle: FairQueue[HttpConnection] = FairQueue()
         #: came above the limit, and do not ask
-        self.late: FairQueue[Connection] = FairQueue()
+        self.late: FairQueue[HttpConnection] = FairQueue()
         #: a body that does not come, or an answer that is not read
-        self.stalled: FairQueue[Connection] = FairQueue()
+        self.stalled: FairQueue[HttpConnection] = FairQueue()
         #: have been answered or cut off; all that is left is to be closed by the client
-        self.leaving: set[Connection] = set()
+        self.leaving: set[HttpConnection] = set()
         #: connections of each holder, without those that leave
         self._held: Counter[str] = Counter()
-        self._turnstile: Turnstile | None = None
+        self._turnstile: StartLimiter | None = None
         self._date = (0, b"")
         #: called when a connection is gone, or could give way
         self.changed: Callable[[], None] = lambda: None
 
     @property
-    def turnstile(self) -> Turnstile:
+    def turnstile(self) -> StartLimiter:
         """Made on the loop that serves."""
         if self._turnstile is None:
-            self._turnstile = Turnstile(asyncio.get_running_loop())
+            self._turnstile = StartLimiter(asyncio.get_running_loop())
         return self._turnstile
 
     def date_line(self) -> bytes:
@@ -156,18 +156,18 @@ class Crowd:
         if silent is not None:
             silent.give_way()
 
-    def joined(self, connection: "Connection") -> bool:
+    def joined(self, connection: "HttpConnection") -> bool:
         """Take a new one in, and return whether it is within the limit."""
         self._held[connection.holder] += 1
         return not self.over_limit
 
-    def silent(self, connection: "Connection", *, late: bool) -> None:
+    def silent(self, connection: "HttpConnection", *, late: bool) -> None:
         """It could have asked by now: it may give way to others."""
         if self._stays(connection):
             (self.late if late else self.idle).add(connection, connection.holder)
             self.changed()
 
-    def stalls(self, connection: "Connection") -> None:
+    def stalls(self, connection: "HttpConnection") -> None:
         """Its client keeps the server waiting: it may give way to others."""
         if self._stays(connection):
             self.stalled.add(connection, connection.holder)
@@ -178,12 +178,12 @@ class Crowd:
             idle.give_way()
         return not self.over_limit
 
-    def asked(self, connection: "Connection") -> None:
+    def asked(self, connection: "HttpConnection") -> None:
         """Its request is here: it is not idle any more."""
         self.idle.discard(connection)
         self.late.discard(connection)
 
-    def leaves(self, connection: "Connection") -> None:
+    def leaves(self, connection: "HttpConnection") -> None:
         """Nothing more is done for it."""
         if connection in self.leaving:
             return
@@ -192,13 +192,13 @@ class Crowd:
         self.stalled.discard(connection)
         self._let_go(connection.holder)
 
-    def left(self, connection: "Connection") -> None:
+    def left(self, connection: "HttpConnection") -> None:
         """It is closed."""
         self.leaves(connection)
         self.leaving.discard(connection)
         self.changed()
 
-    def hold(self, connection: "Connection", holder: str) -> None:
+    def hold(self, connection: "HttpConnection", holder: str) -> None:
         """Count a connection for another holder from here on."""
         if connection.holder == holder or not self._stays(connection):
             return
@@ -209,7 +209,7 @@ class Crowd:
             if connection in queue:
                 queue.add(connection, holder)
 
-    def admits(self, connection: "Connection") -> bool:
+    def admits(self, connection: "HttpConnection") -> bool:
         """Whether a request above the limit is answered: its holder has no more than its part, and others make room."""
         if not self.over_limit:
             return True
@@ -220,7 +220,7 @@ class Crowd:
             stalled.give_way()
         return True
 
-    def _stays(self, connection: "Connection") -> bool:
+    def _stays(self, connection: "HttpConnection") -> bool:
         return connection in self.connections and connection not in self.leaving
 
     def _let_go(self, holder: str) -> None:

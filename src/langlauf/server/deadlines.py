@@ -6,7 +6,7 @@ Closed with a part of the request unread, a connection is reset by the system, a
 import asyncio
 from collections.abc import Callable
 
-from langlauf.server.connection_limit import Crowd
+from langlauf.server.connection_limit import ConnectionLimit
 
 #: After an answer that ends a connection, what the client still sends is read away, so that the answer is not lost.
 _LINGER_SECONDS = 5.0
@@ -16,7 +16,7 @@ _LINGER_BYTES = 16 * 1_048_576
 _LEAST_BYTES_PER_SECOND = 1_024
 
 
-class Patient(asyncio.Protocol):
+class TimedProtocol(asyncio.Protocol):
     """A connection with one deadline for what is read, one for what is written, and a gentle end."""
 
     # There are thousands of them, most of them idle.
@@ -34,7 +34,7 @@ class Patient(asyncio.Protocol):
     )
     transport: asyncio.Transport
 
-    def __init__(self, crowd: Crowd) -> None:
+    def __init__(self, crowd: ConnectionLimit) -> None:
         self.loop = asyncio.get_running_loop()
         self._bounds = crowd.bounds
         #: set when the client has read what was written; None while it keeps up

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Scope
 from langlauf.server.transport import WATCH
 
 if TYPE_CHECKING:
-    from langlauf.server.connection import Connection
+    from langlauf.server.connection import HttpConnection
 
 _log = logging.getLogger(__name__)
 #: So much of a body may be here unread by the application before no more of it is taken from the client.
@@ -28,7 +28,7 @@ def _status_line(status: int) -> bytes:
 STATUS_LINES = {status: _status_line(status) for status in range(100, 600)}
 
 
-class Exchange:
+class RequestCycle:
     """One request and its answer. The head of an answer goes with the first part of its body, in one write."""
 
     __slots__ = (
@@ -50,7 +50,7 @@ class Exchange:
         "started",
     )
 
-    def __init__(self, connection: "Connection", scope: Scope, *, keep_alive: bool, expects: bool) -> None:
+    def __init__(self, connection: "HttpConnection", scope: Scope, *, keep_alive: bool, expects: bool) -> None:
         self.scope = scope
         scope[WATCH] = self.watch
         self.keep_alive = keep_alive

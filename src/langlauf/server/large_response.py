@@ -16,8 +16,8 @@ from langlauf.clock import draw
 from langlauf.domain.errors import PayloadGone, ResponseMemoryFull, StoreError
 from langlauf.domain.result import SMALL_PAYLOAD, PayloadSource
 from langlauf.problems import Problem
-from langlauf.server.transport import cut, transport_of, watch_client
-from langlauf.service.request_limits import Room
+from langlauf.server.transport import abort_connection, transport_of, watch_client
+from langlauf.service.request_limits import ResponseMemory
 from langlauf.telemetry.log import LogEvent, log_event
 
 #: What is handed to the connection at once.
@@ -27,7 +27,7 @@ _ON_ITS_WAY = 2 * _SLICE
 _RETRY_SECONDS, _RETRY_SPREAD = 2, 5
 
 
-class LargeAnswer(Response):
+class LargeResponse(Response):
     """An answer around a stored payload, which is passed on as it is.
 
     `gone` is asked where the payload is no longer there although it was a moment ago: it raises what there is to say.
@@ -36,13 +36,13 @@ class LargeAnswer(Response):
     def __init__(
         self,
         source: PayloadSource,
-        room: Room,
+        room: ResponseMemory,
         org_id: str,
         *,
         headers: Mapping[str, str],
         media_type: str,
         gone: Callable[[], Awaitable[object]],
-        around: tuple[bytes, bytes] = (b"", b""),
+        envelope: tuple[bytes, bytes] = (b"", b""),
     ) -> None:
         self.status_code = 200
         self.background = None
@@ -51,8 +51,8 @@ class LargeAnswer(Response):
         self._room = room
         self._org_id = org_id
         self._gone = gone
-        self._around = around
-        length = sum(map(len, around)) + source.size
+        self._envelope = envelope
+        length = sum(map(len, envelope)) + source.size
         self.init_headers({**headers, "Content-Length": str(length)})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -74,7 +74,7 @@ class LargeAnswer(Response):
                     log_event(LogEvent.ANSWER_CUT, logging.WARNING, org_id=self._org_id, reason=str(error))
                     if transport_of(scope) is None:
                         raise
-                    cut(scope)
+                    abort_connection(scope)
 
     async def _first(self) -> bytes | memoryview:
         """The first piece, before anything is said: then it can still be said that there is none."""
@@ -84,8 +84,8 @@ class LargeAnswer(Response):
             await self._gone()
             raise
 
-    async def _send(self, piece: bytes | memoryview, client: "_Client", send: Send) -> None:
-        before, after = self._around
+    async def _send(self, piece: bytes | memoryview, client: "_ClientWatch", send: Send) -> None:
+        before, after = self._envelope
         await send(_part(before))
         position = 0
         while not client.left:
@@ -101,10 +101,10 @@ class LargeAnswer(Response):
             piece = await self._source.read(position)
 
 
-class Held(Response):
+class BufferedResponse(Response):
     """An answer that is in memory already and large: it is counted until it is sent, and sent in slices."""
 
-    def __init__(self, response: Response, room: Room, org_id: str) -> None:
+    def __init__(self, response: Response, room: ResponseMemory, org_id: str) -> None:
         self.status_code = response.status_code
         self.background = None
         self.raw_headers = response.raw_headers
@@ -123,7 +123,7 @@ class Held(Response):
                 await asyncio.sleep(0)
 
 
-class _Client:
+class _ClientWatch:
     """The client that an answer is for."""
 
     left = False
@@ -133,9 +133,9 @@ class _Client:
 
 
 @contextmanager
-def _client(scope: Scope, receive: Receive) -> Iterator[_Client]:
+def _client(scope: Scope, receive: Receive) -> Iterator[_ClientWatch]:
     """Notices when the client leaves: a server does not tell an application that only sends."""
-    client = _Client()
+    client = _ClientWatch()
     end = watch_client(scope, receive, client)
     try:
         yield client
@@ -147,13 +147,13 @@ def _part(body: bytes, *, more: bool = True) -> Message:
     return {"type": "http.response.body", "body": body, "more_body": more}
 
 
-def counted(response: Response, room: Room, org_id: str) -> Response:
+def limit_response_memory(response: Response, room: ResponseMemory, org_id: str) -> Response:
     """The answer as it is; where it holds much in memory, one that is counted for as long as that lasts."""
     body = getattr(response, "body", b"")
-    return Held(response, room, org_id) if len(body) > SMALL_PAYLOAD else response
+    return BufferedResponse(response, room, org_id) if len(body) > SMALL_PAYLOAD else response
 
 
-def no_room(error: ResponseMemoryFull) -> Problem:
+def response_memory_full(error: ResponseMemoryFull) -> Problem:
     """A jittered Retry-After, so that refused clients do not come back all at once."""
     headers = {"Retry-After": str(_RETRY_SECONDS + int(_RETRY_SPREAD * draw()))}
     if error.scope == "org":

@@ -10,21 +10,21 @@ import logging
 import socket
 from collections.abc import Callable, Sequence
 
-from langlauf.server.connection_limit import Crowd
+from langlauf.server.connection_limit import ConnectionLimit
 from langlauf.telemetry.log import LogEvent, log_event
 
 #: So many in each turn, so that what the earlier ones sent is read before many more come.
-ACCEPTED_PER_TURN = 2
+ACCEPTS_PER_ITERATION = 2
 #: For descriptors or memory to come back, where the system has none left.
 _PAUSE_SECONDS = 0.5
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
-class Listener:
+class SocketAcceptor:
     """Sockets that listen."""
 
     def __init__(
-        self, sockets: Sequence[socket.socket], protocol: Callable[[], asyncio.Protocol], crowd: Crowd
+        self, sockets: Sequence[socket.socket], protocol: Callable[[], asyncio.Protocol], crowd: ConnectionLimit
     ) -> None:
         self.sockets = tuple(sockets)
         self._protocol = protocol
@@ -64,7 +64,7 @@ class Listener:
             self._pause()  # until a connection is gone
             self._crowd.make_room()
             return
-        for _ in range(ACCEPTED_PER_TURN):
+        for _ in range(ACCEPTS_PER_ITERATION):
             if not self._crowd.has_room(len(self._arriving)):
                 return
             try:

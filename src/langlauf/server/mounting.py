@@ -21,13 +21,13 @@ def path_within(scope: Scope) -> str:
     return path[len(root) :] if path == root or path.startswith(f"{root}/") else path
 
 
-def root_address(scope: Scope, public_url: str | None) -> str:
+def root_url(scope: Scope, public_url: str | None) -> str:
     """Where this application begins, seen from the caller: the public address where it is known, else a path."""
     root: str = public_url or scope.get("root_path", "")
     return root.rstrip("/")
 
 
-class Mounted:
+class MountedApplication:
     """Two applications behind one entrance, for frameworks that cannot mount (Django) as for those that can."""
 
     def __init__(self, inner: ASGIApp, lifespan: Lifespan, outer: ASGIApp, prefix: str) -> None:
@@ -68,12 +68,12 @@ async def outer_lifespan(app: ASGIApp, scope: Scope) -> AsyncIterator[None]:
     from_app: asyncio.Queue[Message] = asyncio.Queue()
     life = asyncio.ensure_future(_call(app, scope, to_app, from_app))
     try:
-        started = await _say("startup", life, to_app, from_app)
+        started = await _send_lifespan("startup", life, to_app, from_app)
         try:
             yield
         finally:
             if started:
-                await _say("shutdown", life, to_app, from_app)
+                await _send_lifespan("shutdown", life, to_app, from_app)
     except BaseException:
         life.cancel()  # it may wait for a message that nobody will send
         raise
@@ -85,7 +85,7 @@ async def _call(app: ASGIApp, scope: Scope, to_app: asyncio.Queue[Message], from
     await app({**scope, "type": "lifespan"}, to_app.get, from_app.put)
 
 
-async def _say(
+async def _send_lifespan(
     word: str, life: "asyncio.Future[Any]", to_app: asyncio.Queue[Message], from_app: asyncio.Queue[Message]
 ) -> bool:
     """Tells the application, and whether it understood. Where it says that it failed, that is an error here."""

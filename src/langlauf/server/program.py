@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 from starlette.types import ASGIApp
 
-from langlauf.server.connection import Connection
-from langlauf.server.connection_limit import Crowd, bounds_from
-from langlauf.server.listener import Listener
+from langlauf.server.connection import HttpConnection
+from langlauf.server.connection_limit import ConnectionLimit, server_limits_from
+from langlauf.server.listener import SocketAcceptor
 from langlauf.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -22,13 +22,13 @@ _CANCEL_SECONDS = _CLOSE_SECONDS + 2
 _ARRIVING_SECONDS = 0.05
 
 
-class Server:
+class HttpServer:
     """Serves an application. Calls `started` once it listens, and `stopping` before it closes connections."""
 
     def __init__(
         self,
         app: ASGIApp,
-        crowd: Crowd,
+        crowd: ConnectionLimit,
         address: tuple[str, int],
         *,
         started: Callable[[str], None],
@@ -55,14 +55,14 @@ class Server:
         listening = sockets or [_listening_at(*self._address)]
         for one in listening:
             one.setblocking(False)
-        listener = Listener(listening, lambda: Connection(self._app, self.crowd), self.crowd)
+        listener = SocketAcceptor(listening, lambda: HttpConnection(self._app, self.crowd), self.crowd)
         host, port = listening[0].getsockname()[:2]
         self._tell_started(f"http://{f'[{host}]' if ':' in host else host}:{port}")
         await self._asked_to_stop.wait()
         self._tell_stopping()
         await self._shut_down(listener)
 
-    async def _shut_down(self, listener: Listener) -> None:
+    async def _shut_down(self, listener: SocketAcceptor) -> None:
         cut_off = asyncio.get_running_loop().call_later(_CLOSE_SECONDS, self._abort_all)
         listener.close()
         self.crowd.changed = self._changed.set
@@ -108,7 +108,7 @@ def make_server(
     started: Callable[[str], None],
     stopping: Callable[[], None],
     any_name: bool = False,
-) -> Server:
+) -> HttpServer:
     """A server for one application. With `any_name` it is also open to whoever calls it by a name it does not know."""
-    crowd = Crowd(bounds_from(settings, any_name=any_name))
-    return Server(app, crowd, (settings.host, settings.port), started=started, stopping=stopping)
+    crowd = ConnectionLimit(server_limits_from(settings, any_name=any_name))
+    return HttpServer(app, crowd, (settings.host, settings.port), started=started, stopping=stopping)

@@ -10,7 +10,7 @@ from functools import partial
 
 from starlette.types import Receive, Scope
 
-from langlauf.service.follow import Leaves
+from langlauf.service.follow import Disconnectable
 
 TRANSPORT = "langlauf.transport"
 #: Called with an org, once it is known that the connection is its.
@@ -24,7 +24,7 @@ def transport_of(scope: Scope) -> asyncio.Transport | None:
     return scope.get(TRANSPORT)
 
 
-def watch_client(scope: Scope, receive: Receive, waiting: Leaves) -> Callable[[], object]:
+def watch_client(scope: Scope, receive: Receive, waiting: Disconnectable) -> Callable[[], object]:
     """Tells a stream or a poll when its client has gone, also while nothing is sent. What it returns ends that."""
     watch: Callable[[Callable[[], None] | None], None] | None = scope.get(WATCH)
     if watch is not None:
@@ -33,20 +33,20 @@ def watch_client(scope: Scope, receive: Receive, waiting: Leaves) -> Callable[[]
     return asyncio.create_task(_until_gone(receive, waiting), name="client").cancel
 
 
-async def _until_gone(receive: Receive, waiting: Leaves) -> None:
+async def _until_gone(receive: Receive, waiting: Disconnectable) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
     waiting.leave()
 
 
-def cut(scope: Scope) -> None:
+def abort_connection(scope: Scope) -> None:
     """Ends a connection whose client does not read: closing it would wait for the client."""
     transport = transport_of(scope)
     if transport is not None:  # another server than ours closes the connection of an answer that was not completed
         transport.abort()
 
 
-def hold_for_org(scope: Scope, org_id: str) -> None:
+def count_for_org(scope: Scope, org_id: str) -> None:
     """Count the connection for an org from here on; raise the problem where the org has its part and more."""
     hold: Callable[[str], None] | None = scope.get(HOLD)
     if hold is not None:

@@ -17,8 +17,8 @@ from langlauf.domain.read_models import CancelRequest, JobView
 from langlauf.domain.redact import clean_message
 from langlauf.domain.retention import HoldRequest, ResultGone
 from langlauf.hints import Hints
-from langlauf.service.read import visible
-from langlauf.service.submit import Order, Submissions
+from langlauf.service.read import reads_for
+from langlauf.service.submit import SubmitRequest, SubmitService
 from langlauf.store.protocol import Store
 from langlauf.telemetry.metrics import count_end
 
@@ -43,7 +43,7 @@ class Control:
     """What a person may do with a job that exists."""
 
     def __init__(
-        self, store: Store, registry: Registry, submissions: Submissions, hints: Hints, *, cancel_grace: float
+        self, store: Store, registry: Registry, submissions: SubmitService, hints: Hints, *, cancel_grace: float
     ) -> None:
         self._store = store
         self._registry = registry
@@ -55,7 +55,7 @@ class Control:
         self, caller: Caller, job_id: str, reason: str | None, by: CanceledBy = "user"
     ) -> JobView | NotCancelable | None:
         """Stops a job, or asks its worker to; one that does not is not waited for. Repeating it changes nothing."""
-        view = await visible(self._store, caller).job(job_id)
+        view = await reads_for(self._store, caller).job(job_id)
         if view is None or view.job.terminal:
             return view
         analysis = self._registry.get(view.job.analysis)
@@ -90,7 +90,7 @@ class Control:
         job = view.job
         if not job.terminal:
             return NotTerminal(view)
-        order = Order(
+        order = SubmitRequest(
             analysis=job.analysis,
             input=msgspec.json.decode(payload),
             timeout_seconds=job.timeout_seconds,
@@ -114,28 +114,28 @@ def _was_at_rest(before: JobView, after: JobView) -> bool:
 MOST_AT_ONCE = 100
 
 
-class Done(msgspec.Struct, frozen=True):
+class BulkResult(msgspec.Struct, frozen=True):
     """For how many jobs it was done, and how many were left as they are."""
 
     done: int
     left: int
 
 
-async def cancel_many(control: Control, caller: Caller, job_ids: Sequence[str], reason: str | None) -> Done:
+async def cancel_many(control: Control, caller: Caller, job_ids: Sequence[str], reason: str | None) -> BulkResult:
     """Stops jobs, or asks their workers to; those that have ended or cannot be canceled are left."""
     asked = await _each(control.cancel(caller, job_id, reason) for job_id in job_ids[:MOST_AT_ONCE])
     done = sum(1 for one in asked if isinstance(one, JobView) and _stops(one))
-    return Done(done, len(asked) - done)
+    return BulkResult(done, len(asked) - done)
 
 
-async def repeat_many(control: Control, caller: Caller, job_ids: Sequence[str], wish: str) -> Done:
+async def repeat_many(control: Control, caller: Caller, job_ids: Sequence[str], wish: str) -> BulkResult:
     """Makes new jobs of those that have ended, with their finished chunks. The same wish again makes no second ones."""
     made = await _each(
         control.retry(caller, job_id, resume=True, idempotency_key=_key(wish, job_id))
         for job_id in job_ids[:MOST_AT_ONCE]
     )
     done = sum(1 for one in made if isinstance(one, Accepted | Replayed | Duplicate))
-    return Done(done, len(made) - done)
+    return BulkResult(done, len(made) - done)
 
 
 async def _each(wishes: Iterable[Awaitable[Any]]) -> list[Any]:

@@ -18,7 +18,7 @@ from langlauf.domain.instant import Instant, seconds_between
 from langlauf.domain.job import JobRecord, QueueFull
 from langlauf.domain.read_models import JobView
 from langlauf.domain.state import Status
-from langlauf.service.single_flight import Remembered
+from langlauf.service.single_flight import CachedRead
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
 
@@ -37,9 +37,9 @@ class Estimates:
         self._registry = registry
         self._settings = settings
         self._fresh_seconds = fresh_seconds
-        self._paces: Remembered[Mapping[str, float]] = Remembered(store.paces, fresh_seconds)
-        self._outlook: Remembered[WaitForecast] = Remembered(self._look, fresh_seconds)
-        self._ranks: dict[str, Remembered[Sequence[TicketRange]]] = {}
+        self._paces: CachedRead[Mapping[str, float]] = CachedRead(store.paces, fresh_seconds)
+        self._outlook: CachedRead[WaitForecast] = CachedRead(self._look, fresh_seconds)
+        self._ranks: dict[str, CachedRead[Sequence[TicketRange]]] = {}
         #: by org, analysis and class, what a new job was told, and until when others are told the same
         self._expected: dict[tuple[str, str, str], tuple[float, float]] = {}
 
@@ -104,5 +104,5 @@ class Estimates:
         if org_id not in self._ranks:
             if len(self._ranks) >= _MOST_ORGS:
                 self._ranks.clear()
-            self._ranks[org_id] = Remembered(self._store.tenant(org_id).ranks, self._fresh_seconds)
+            self._ranks[org_id] = CachedRead(self._store.tenant(org_id).ranks, self._fresh_seconds)
         return await self._ranks[org_id].get()

@@ -16,8 +16,8 @@ from langlauf.domain.errors import AccessLost, StoreError
 from langlauf.domain.read_models import JobFingerprint, JobView
 from langlauf.hints import Hints
 from langlauf.service.read import Reads
-from langlauf.service.request_limits import Places
-from langlauf.service.single_flight import SharedReads
+from langlauf.service.request_limits import StreamSlots
+from langlauf.service.single_flight import SingleFlight
 from langlauf.store.protocol import Store
 from langlauf.telemetry.log import log_store_failure
 
@@ -123,7 +123,7 @@ JobFollower = Follower[JobFingerprint | None]
 OrgFollower = Follower[str]
 
 
-class OrgNews:
+class OrgChanges:
     """Tells whether an org's mark is another one than at the last look, or whether to look again in any case."""
 
     def __init__(self) -> None:
@@ -136,7 +136,7 @@ class OrgNews:
         return other or self.held
 
 
-class Leaves(Protocol):
+class Disconnectable(Protocol):
     """Whoever waits for something on behalf of a client."""
 
     def leave(self) -> None:
@@ -144,7 +144,7 @@ class Leaves(Protocol):
 
 
 #: Begins to watch a client, to tell when it has gone; what it returns ends that.
-Watch = Callable[[Leaves], Callable[[], object]]
+Watch = Callable[[Disconnectable], Callable[[], object]]
 
 
 class Followers:
@@ -158,7 +158,7 @@ class Followers:
         store: Store,
         reads: Reads,
         hints: Hints,
-        places: Places,
+        slots: StreamSlots,
         *,
         allowed: Callable[[Caller], Awaitable[bool]],
     ) -> None:
@@ -168,9 +168,9 @@ class Followers:
         self._allowed = allowed
         self._present: set[JobFollower] = set()
         self._of_orgs: set[OrgFollower] = set()
-        self._marks: SharedReads[str] = SharedReads(lambda _: False)
+        self._marks: SingleFlight[str] = SingleFlight(lambda _: False)
         self._blind = False
-        self.places = places
+        self.slots = slots
 
     @property
     def closing(self) -> bool:
@@ -300,7 +300,7 @@ class Followers:
                     return found
                 if watches and not watched:
                     if poll:
-                        stay.enter_context(self.places.take(follower.caller.counted_as, "poll"))
+                        stay.enter_context(self.slots.take(follower.caller.counted_as, "poll"))
                     stay.callback(watches(follower))
                     watched = True
                 await follower.event.wait_until(asyncio.get_running_loop().time() + left)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from langlauf.auth.caller import Caller
 from langlauf.domain.instant import Instant
 from langlauf.domain.read_models import InboxMessage, InboxPage, MarkRead
-from langlauf.service.read import visible
+from langlauf.service.read import reads_for
 from langlauf.store.protocol import Store
 
 #: Where only unread messages are wanted, so many are looked at in one step, and so many steps are made for one page.
@@ -21,7 +21,7 @@ class Inbox:
 
     async def page(self, caller: Caller, *, before: tuple[Instant, str] | None, limit: int, unread: bool) -> InboxPage:
         """The next messages, newest first. A page of unread ones may be short, or empty, and not the last."""
-        reads = visible(self._store, caller)
+        reads = reads_for(self._store, caller)
         if not unread:
             return await reads.inbox(before=before, limit=limit)
         found: list[InboxMessage] = []

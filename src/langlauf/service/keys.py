@@ -19,14 +19,14 @@ from langlauf.domain.instant import Instant, after
 from langlauf.store.admin import AccessStore
 
 
-class MadeKey(NamedTuple):
+class CreatedKey(NamedTuple):
     """A new key, with the text that nobody can read again."""
 
     key: ApiKey
     text: str
 
 
-class Keys:
+class KeyService:
     """What can be done with keys."""
 
     def __init__(self, store: AccessStore, clock: Clock) -> None:
@@ -44,7 +44,7 @@ class Keys:
         name: str = "",
         scopes: frozenset[Scope] = DEFAULT_SCOPES,
         expires_at: Instant | None = None,
-    ) -> MadeKey:
+    ) -> CreatedKey:
         """A new key of an org. Only its hash is kept."""
         while True:
             key_id = KEY_PREFIX + new_word(KEY_ALPHABET, ID_LENGTH)
@@ -59,7 +59,7 @@ class Keys:
             )
             made = await self._store.create_key(HashedKey(wish, hash_key(text.encode())))
             if made is not None:
-                return MadeKey(made, text)
+                return CreatedKey(made, text)
 
     async def list(self, org_id: str | None) -> list[ApiKey]:
         """The keys of an org, or of all, oldest first."""

@@ -6,7 +6,7 @@ The link is a signed statement about one address of one org: its receiver may us
 import msgspec
 
 from langlauf.analysis.schema import InvalidInput
-from langlauf.auth.tokens import Statements
+from langlauf.auth.tokens import SignedClaims
 from langlauf.domain.mail import AddressMark, MailMark, normalized_address, read_mail_address
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
@@ -15,7 +15,7 @@ _PREFIX = "llu_"
 _PURPOSE = "mail unsubscribe"
 
 
-class Receiver(msgspec.Struct, frozen=True, array_like=True):
+class MailReceiver(msgspec.Struct, frozen=True, array_like=True):
     """An address that an org writes to: what the link in its mails says."""
 
     org_id: str
@@ -28,7 +28,7 @@ class MailReceivers:
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
         self._base = (settings.public_url or "").rstrip("/")
-        self._statements: Statements[Receiver] | None = None
+        self._statements: SignedClaims[MailReceiver] | None = None
 
     async def marks(self, org_id: str) -> list[MailMark]:
         """The org's list of those who may be written to, and who has unsubscribed."""
@@ -42,7 +42,7 @@ class MailReceivers:
         """Takes a mark away; False where there is none."""
         return await self._store.mail.remove_mark(org_id, _usable(address), mark)
 
-    async def unsubscribe(self, receiver: Receiver) -> None:
+    async def unsubscribe(self, receiver: MailReceiver) -> None:
         """Nothing more is sent to the address for this org. Said again, it is only looked at."""
         known = await self._store.tenant(receiver.org_id).mail_marks(receiver.address)
         if all(one.mark != "unsubscribed" for one in known):
@@ -53,15 +53,15 @@ class MailReceivers:
         if not self._base:
             return None
         signed = await self._signed()
-        return f"{self._base}/unsubscribe/{signed.write(Receiver(org_id, normalized_address(address)))}"
+        return f"{self._base}/unsubscribe/{signed.write(MailReceiver(org_id, normalized_address(address)))}"
 
-    async def receiver(self, token: str) -> Receiver | None:
+    async def receiver(self, token: str) -> MailReceiver | None:
         """Whom the end of such a link is about; None where it was not made here."""
         return (await self._signed()).read(token)
 
-    async def _signed(self) -> Statements[Receiver]:
+    async def _signed(self) -> SignedClaims[MailReceiver]:
         if self._statements is None:
-            self._statements = Statements(Receiver, _PREFIX, await self._store.access.signing_secret(_PURPOSE))
+            self._statements = SignedClaims(MailReceiver, _PREFIX, await self._store.access.signing_secret(_PURPOSE))
         return self._statements
 
 

@@ -18,8 +18,8 @@ from langlauf.domain.errors import StoreError
 from langlauf.domain.health import WorkerStatus
 from langlauf.domain.instant import Instant, seconds_between
 from langlauf.domain.overview import Backlog, StoreUsage, largest_counts
-from langlauf.service.request_limits import Places
-from langlauf.service.single_flight import Remembered
+from langlauf.service.request_limits import StreamSlots
+from langlauf.service.single_flight import CachedRead
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
 from langlauf.telemetry import metrics
@@ -38,7 +38,7 @@ _OPENMETRICS = "application/openmetrics-text"
 Levels = Iterator[tuple[Gauge, list[tuple[Labels, float]]]]
 
 
-class Duty(Protocol):
+class PeriodicTask(Protocol):
     """Something that is done again and again."""
 
     name: str
@@ -48,14 +48,14 @@ class Duty(Protocol):
 
 
 @runtime_checkable
-class Counter(Protocol):
+class MetricsSource(Protocol):
     """A worker that counts in a process of its own."""
 
     async def count(self) -> None:
         """Adds what it counted to what this process did."""
 
 
-class Seen(msgspec.Struct, frozen=True):
+class StoreFigures(msgspec.Struct, frozen=True):
     """What the store told."""
 
     backlog: Backlog
@@ -63,24 +63,24 @@ class Seen(msgspec.Struct, frozen=True):
     deliveries: DeliveryStatistics
 
 
-class Measures:
+class MetricsSnapshot:
     """Tells all metrics of one application."""
 
-    def __init__(self, store: Store, settings: Settings, places: Places) -> None:
+    def __init__(self, store: Store, settings: Settings, slots: StreamSlots) -> None:
         self._store = store
         self._settings = settings
-        self._places = places
-        self._duties: Sequence[Duty] = ()
-        self._counters: Sequence[Counter] = ()
-        self._seen: Remembered[Seen] = Remembered(self._look, _FRESH_SECONDS)
+        self._slots = slots
+        self._duties: Sequence[PeriodicTask] = ()
+        self._counters: Sequence[MetricsSource] = ()
+        self._seen: CachedRead[StoreFigures] = CachedRead(self._look, _FRESH_SECONDS)
 
-    def watch(self, duties: Sequence[Duty]) -> None:
+    def watch(self, duties: Sequence[PeriodicTask]) -> None:
         """Tells from now on how these are doing."""
         self._duties = duties
 
     def gather(self, workers: Iterable[object]) -> None:
         """Adds from now on what these count in processes of their own."""
-        self._counters = [worker for worker in workers if isinstance(worker, Counter)]
+        self._counters = [worker for worker in workers if isinstance(worker, MetricsSource)]
 
     async def text(self, accept: str) -> tuple[bytes, str]:
         """All metrics in the format that a scraper prefers, and what that format is called."""
@@ -96,7 +96,7 @@ class Measures:
         found = {level.name: values for level, values in self._all(seen)}
         return [level.family(found.get(level.name, ())) for level in metrics.GAUGES]
 
-    async def _looked_up(self) -> Seen | None:
+    async def _looked_up(self) -> StoreFigures | None:
         try:
             async with asyncio.timeout(_LOOK_SECONDS):
                 return await self._seen.get()
@@ -104,11 +104,11 @@ class Measures:
             log_store_failure(error, otherwise="the look for metrics took too long")
             return None
 
-    async def _look(self) -> Seen:
+    async def _look(self) -> StoreFigures:
         backlog = await self._store.backlog(orgs=self._settings.metrics_orgs)
-        return Seen(backlog, await self._store.workers.seen(), await self._store.deliveries.figures())
+        return StoreFigures(backlog, await self._store.workers.seen(), await self._store.deliveries.figures())
 
-    def _all(self, seen: Seen | None) -> Levels:
+    def _all(self, seen: StoreFigures | None) -> Levels:
         usage = self._store.usage()
         yield from self._of_process(usage)
         yield from _of_usage(usage)
@@ -122,9 +122,9 @@ class Measures:
         now = monotonic()
         yield metrics.BUILD, [((VERSION, usage.kind), 1)]
         yield metrics.RUNNING_LIMIT, [((), self._settings.max_running)]
-        yield metrics.STREAMS, [((), self._places.taken("stream"))]
-        yield metrics.POLLS, [((), self._places.taken("poll"))]
-        yield metrics.WAITS, [((), self._places.taken("wait"))]
+        yield metrics.STREAMS, [((), self._slots.taken("stream"))]
+        yield metrics.POLLS, [((), self._slots.taken("poll"))]
+        yield metrics.WAITS, [((), self._slots.taken("wait"))]
         yield metrics.DUTY_AGE, [((duty.name,), now - duty.succeeded_at) for duty in self._duties]
         yield metrics.DUTY_EVERY, [((duty.name,), duty.every) for duty in self._duties]
 

@@ -29,7 +29,7 @@ def _lane_of(origin: str) -> str:
     return f"job-{zlib.crc32(origin.encode()) % _JOB_LANES}"
 
 
-class Notify(msgspec.Struct, frozen=True, kw_only=True):
+class NotifyOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Where somebody wants to be told of the end of a job."""
 
     #: a web address that is called
@@ -39,14 +39,14 @@ class Notify(msgspec.Struct, frozen=True, kw_only=True):
     language: str | None = None
 
 
-class Notices:
+class NotifyValidator:
     """Turns such a wish into what a job keeps of it."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
         self._settings = settings
 
-    async def subscriptions(self, org_id: str, notify: Notify) -> tuple[Subscription, ...]:
+    async def subscriptions(self, org_id: str, notify: NotifyOptions) -> tuple[Subscription, ...]:
         """What the job is to keep; what cannot be done is told now, not when it is too late."""
         made: list[Subscription] = []
         if notify.email is not None:

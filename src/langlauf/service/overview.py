@@ -12,7 +12,7 @@ from langlauf.domain.failure_groups import FailedJob, FailureGroup, group_failur
 from langlauf.domain.health import CANCEL_SECONDS, Health, WorkerStatus, check_health, runnable_analyses
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.statistics import OpsStatistics, TimeRange, ops_statistics
-from langlauf.service.single_flight import Remembered
+from langlauf.service.single_flight import CachedRead
 from langlauf.store.protocol import OrgReads, Store
 
 #: Of jobs that ended in a range no more are read: the newest. It bounds what a look costs, whatever the store holds.
@@ -22,7 +22,7 @@ _FRESH_SECONDS = 2.0
 _MOST_KEPT = 500
 
 
-class Glance(msgspec.Struct, frozen=True):
+class OpsFigures(msgspec.Struct, frozen=True):
     """Figures with who works, and what is wrong."""
 
     #: whose figures; None: those of all orgs
@@ -42,10 +42,10 @@ class Overviews:
         self._store = store
         self._clock = clock
         self._fresh_seconds = fresh_seconds
-        self._workers: Remembered[list[WorkerStatus]] = Remembered(store.workers.seen, fresh_seconds)
-        self._figures: dict[tuple[str | None, TimeRange], Remembered[OpsStatistics]] = {}
+        self._workers: CachedRead[list[WorkerStatus]] = CachedRead(store.workers.seen, fresh_seconds)
+        self._figures: dict[tuple[str | None, TimeRange], CachedRead[OpsStatistics]] = {}
 
-    async def glance(self, caller: Caller, span: TimeRange, wished: str | None = None) -> Glance:
+    async def glance(self, caller: Caller, span: TimeRange, wished: str | None = None) -> OpsFigures:
         """What a caller may see: an operator the org they wish for, or all; anybody else their own."""
         operates = Scope.OPERATE in caller.scopes
         workers = await self.workers()
@@ -53,7 +53,7 @@ class Overviews:
         working = [worker for worker in workers if worker.works(found.at)]
         # Of workers others learn how many there are: one that is silent may hold jobs of any org.
         shown = workers if operates else working
-        return Glance(
+        return OpsFigures(
             wished if operates else caller.org_id,
             found,
             len(working),
@@ -78,7 +78,7 @@ class Overviews:
         if key not in self._figures:
             if len(self._figures) >= _MOST_KEPT:
                 self._figures.clear()
-            self._figures[key] = Remembered(partial(self._look, org_id, span), self._fresh_seconds)
+            self._figures[key] = CachedRead(partial(self._look, org_id, span), self._fresh_seconds)
         return await self._figures[key].get()
 
     async def _look(self, org_id: str | None, span: TimeRange) -> OpsStatistics:

@@ -47,7 +47,7 @@ from langlauf.store.protocol import JobReads, Store, TenantReads
 CallerReads = JobReads
 
 
-class Moment(msgspec.Struct, frozen=True):
+class DerivedFields(msgspec.Struct, frozen=True):
     """What a job looks like right now, beyond its record."""
 
     phase: Phase
@@ -68,7 +68,7 @@ class Reads:
 
     def of(self, caller: Caller) -> TenantReads:
         """Everything the caller may see, and nothing else."""
-        return visible(self._store, caller)
+        return reads_for(self._store, caller)
 
     async def pulse(self, caller: Caller, job_id: str) -> JobFingerprint | None:
         """What tells whether a job looks different from when it was read; None where the caller cannot see it."""
@@ -88,14 +88,16 @@ class Reads:
         ailment = await self._store.health.look()
         return None if ailment is None else MEANINGS[ailment].sentence
 
-    async def moment(self, view: JobView) -> Moment:
+    async def derived_fields(self, view: JobView) -> DerivedFields:
         """The phase and the estimates of a job."""
         remaining = await self._estimates.remaining(view, self._clock.now())
-        return Moment(self.phase(view), remaining, poll_seconds(view.job, remaining))
+        return DerivedFields(self.phase(view), remaining, poll_seconds(view.job, remaining))
 
-    def first_moment(self, job: JobRecord) -> Moment:
+    def derived_fields_of_new(self, job: JobRecord) -> DerivedFields:
         """The same of a job that was accepted just now, by the estimate that was made for that."""
-        return Moment(self.phase(JobView(job, None)), job.estimated_seconds, poll_seconds(job, job.estimated_seconds))
+        return DerivedFields(
+            self.phase(JobView(job, None)), job.estimated_seconds, poll_seconds(job, job.estimated_seconds)
+        )
 
     async def ahead(self, view: JobView) -> int | None:
         """About how many jobs of its org start before a waiting one."""
@@ -110,14 +112,14 @@ class Reads:
         return phase(view.job, view.lease_expires_at, self._clock.now(), self._settings.lease_seconds)
 
 
-def visible(store: Store, caller: Caller) -> TenantReads:
+def reads_for(store: Store, caller: Caller) -> TenantReads:
     """The one way from a caller to records."""
     tenant = store.tenant(caller.org_id)
     job_id = None if caller.grant is None else caller.grant.job_id
-    return tenant if job_id is None else OneJob(store, tenant, caller.org_id, job_id)
+    return tenant if job_id is None else OneJobReads(store, tenant, caller.org_id, job_id)
 
 
-class OneJob:
+class OneJobReads:
     """The reads of an org in which there is one job. Any other is not there, and is not looked for either."""
 
     def __init__(self, store: Store, tenant: TenantReads, org_id: str, job_id: str) -> None:

@@ -7,19 +7,18 @@ from contextlib import contextmanager
 from typing import Literal
 
 from langlauf.auth.limit_memory import LimitMemory, LocalMemory
-from langlauf.auth.rates import REFUSALS, Rates
-from langlauf.auth.rates import Kind as RateKind
+from langlauf.auth.rates import REFUSALS, RateKind, RateLimits
 from langlauf.domain.errors import NoStreamSlot, ResponseMemoryFull
 
 #: A "wait" is a submission that is answered when its job has ended: synchronous, or with `Prefer: wait`.
-Kind = Literal["stream", "poll", "wait"]
+SlotKind = Literal["stream", "poll", "wait"]
 
 _KIND, _LEVEL = "slot-kind", "slot-level"
 #: whose limit it is, by the length of the name that is counted
 _SCOPES: tuple[Literal["all"], Literal["org"], Literal["credential"]] = ("all", "org", "credential")
 
 
-class Places:
+class StreamSlots:
     """Counts requests that stay. Each takes a connection and some memory, whatever it waits for, so all count alike.
 
     A request counts for its org and, within it, for the credential it came with: see `Caller.counted_as`. Each level
@@ -31,20 +30,20 @@ class Places:
         self._most = most
         self._share = share
         self._memory = memory or LocalMemory()
-        self._refusals = Rates({RateKind.REFUSAL: REFUSALS}, memory=memory)
+        self._refusals = RateLimits({RateKind.REFUSAL: REFUSALS}, memory=memory)
 
-    def taken(self, kind: Kind) -> int:
+    def taken(self, kind: SlotKind) -> int:
         """How many of a kind stay now."""
         return self._memory.count((_KIND, kind))
 
-    def take(self, counted_as: Sequence[str], kind: Kind) -> "Place":
+    def take(self, counted_as: Sequence[str], kind: SlotKind) -> "StreamSlot":
         """A place for as long as the block lasts; raises `NoStreamSlot` where none is left."""
         limits = {
             (_LEVEL, *counted_as[: depth + 1]): math.ceil(self._most_of_org * self._share**depth)
             for depth in range(len(counted_as))
         }
         limits[_LEVEL,] = self._most
-        place = Place(self._memory, [(_KIND, kind), *limits])
+        place = StreamSlot(self._memory, [(_KIND, kind), *limits])
         for name, limit in limits.items():
             if self._memory.count(name) > limit:
                 place.__exit__()
@@ -53,7 +52,7 @@ class Places:
         return place
 
 
-class Place:
+class StreamSlot:
     """A place that is taken until its block is left."""
 
     __slots__ = ("_memory", "_names")
@@ -72,7 +71,7 @@ class Place:
             self._memory.add(name, -1)
 
 
-class Room:
+class ResponseMemory:
     """Counts the bytes that are in memory only because an answer is made or sent."""
 
     def __init__(self, *, most_of_org: int, most: int) -> None:
@@ -87,23 +86,23 @@ class Room:
         return self.orgs.total()
 
     @contextmanager
-    def share(self, org_id: str) -> "Iterator[Share]":
+    def share(self, org_id: str) -> "Iterator[MemoryShare]":
         """One answer's part of it, for as long as the block lasts."""
-        part = Share(self, org_id)
+        part = MemoryShare(self, org_id)
         try:
             yield part
         finally:
             part.leave()
 
 
-class Share:
+class MemoryShare:
     """What one answer takes, step by step.
 
     It is refused because of what others take and never because of its own size alone: else what is larger than the
     room could never be had.
     """
 
-    def __init__(self, room: Room, org_id: str) -> None:
+    def __init__(self, room: ResponseMemory, org_id: str) -> None:
         self._room = room
         self._org_id = org_id
         self._own = 0

@@ -3,38 +3,38 @@
 import msgspec
 
 from langlauf.analysis.registry import Registry
-from langlauf.auth.keyring import Access
+from langlauf.auth.keyring import Authenticator
 from langlauf.auth.sessions import Sessions
 from langlauf.auth.tokens import JobTokens
 from langlauf.service.control import Control, Holds
 from langlauf.service.follow import Followers
 from langlauf.service.inbox import Inbox
-from langlauf.service.keys import Keys
+from langlauf.service.keys import KeyService
 from langlauf.service.mail_receivers import MailReceivers
-from langlauf.service.metrics_snapshot import Measures
+from langlauf.service.metrics_snapshot import MetricsSnapshot
 from langlauf.service.overview import Overviews
 from langlauf.service.read import Reads
-from langlauf.service.request_limits import Room
-from langlauf.service.submit import Submissions
-from langlauf.service.webhooks import Endpoints
+from langlauf.service.request_limits import ResponseMemory
+from langlauf.service.submit import SubmitService
+from langlauf.service.webhooks import WebhookService
 
 
 class Services(msgspec.Struct, frozen=True):
     """Everything a caller may do."""
 
     registry: Registry
-    submissions: Submissions
+    submissions: SubmitService
     control: Control
     reads: Reads
     followers: Followers
-    access: Access
-    keys: Keys
+    authenticator: Authenticator
+    keys: KeyService
     tokens: JobTokens
     sessions: Sessions
     inbox: Inbox
     overviews: Overviews
-    measures: Measures
+    metrics: MetricsSnapshot
     holds: Holds
-    webhooks: Endpoints
-    room: Room
+    webhooks: WebhookService
+    response_memory: ResponseMemory
     mail_receivers: MailReceivers

@@ -12,7 +12,7 @@ _KEPT_PER_SECOND_OF_LOOKING = 5
 _LONGEST_KEPT = 5.0
 
 
-class SharedReads(Generic[T]):
+class SingleFlight(Generic[T]):
     """Lets those who want the same join a read that is under way.
 
     Such a read began before they came, so what it did not find may be there by now: where it is not `news`, they read
@@ -87,7 +87,7 @@ class BatchedReads(Generic[K, T]):
                 future.set_exception(failed)
 
 
-class Remembered(Generic[T]):
+class CachedRead(Generic[T]):
     """Something that is looked up at most once a second; concurrent callers share one look.
 
     While a look is under way the last value is good enough for a few seconds more: a slow read holds up one caller.

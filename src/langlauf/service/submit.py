@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from langlauf.analysis.payload import aside, is_small
+from langlauf.analysis.payload import is_small, run_in_thread
 from langlauf.analysis.registry import Analysis, Registry
 from langlauf.analysis.schema import InvalidInput, canonical, read_input
 from langlauf.auth.caller import Caller
@@ -28,7 +28,7 @@ from langlauf.domain.state import Status
 from langlauf.domain.text import first_flaw
 from langlauf.domain.trace import Trace
 from langlauf.service.estimates import Estimates
-from langlauf.service.notify_options import Notices, Notify
+from langlauf.service.notify_options import NotifyOptions, NotifyValidator
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
 from langlauf.telemetry.metrics import SUBMISSIONS
@@ -44,7 +44,7 @@ _OUTCOMES: dict[type, str] = {
 }
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
+class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What somebody wants done. None leaves the analysis' own rule in force."""
 
     analysis: str | None = None
@@ -59,12 +59,12 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     retry_of: str | None = None
     resume: bool = False
     #: whom to tell of the end, as it was asked for
-    notify: Notify | None = None
+    notify: NotifyOptions | None = None
     #: whom else to tell: what was asked for, and checked, before
     subscriptions: tuple[Subscription, ...] = ()
 
 
-class Submissions:
+class SubmitService:
     """Turns orders into jobs."""
 
     def __init__(
@@ -75,7 +75,7 @@ class Submissions:
         self._registry = registry
         self._settings = settings
         self._clock = clock
-        self._notices = Notices(store, settings)
+        self._notices = NotifyValidator(store, settings)
         self._under_way = 0
 
     def analysis_for(self, name: str | None) -> Analysis:
@@ -87,7 +87,7 @@ class Submissions:
             raise InvalidInput("analysis", f"there is no analysis {name!r}; registered are: {known}")
         return analysis
 
-    async def submit(self, caller: Caller, order: Order) -> SubmitOutcome:
+    async def submit(self, caller: Caller, order: SubmitRequest) -> SubmitOutcome:
         """Checks the order, and writes the job in one transaction.
 
         More than the process can do soon is refused here, before it is accepted: what was accepted is always kept.
@@ -103,7 +103,7 @@ class Submissions:
         SUBMISSIONS.add(_OUTCOMES[type(submitted)])
         return submitted
 
-    async def _bounded(self, caller: Caller, order: Order) -> SubmitOutcome:
+    async def _bounded(self, caller: Caller, order: SubmitRequest) -> SubmitOutcome:
         if self._under_way >= self._settings.max_submitting:
             raise Overloaded(f"{self._under_way} submissions are under way; nothing more is accepted")
         self._under_way += 1
@@ -112,7 +112,7 @@ class Submissions:
         finally:
             self._under_way -= 1
 
-    async def _submit(self, caller: Caller, order: Order) -> SubmitOutcome:
+    async def _submit(self, caller: Caller, order: SubmitRequest) -> SubmitOutcome:
         analysis = self.analysis_for(order.analysis)
         with start_span("submit", caller.trace, "producer", analysis=analysis.name, org_id=caller.org_id) as span:
             submitted = await self._write(caller, order, analysis, span.trace)
@@ -121,9 +121,11 @@ class Submissions:
                 span.set_attributes(job_id=submitted.job.job_id)
             return submitted
 
-    async def _write(self, caller: Caller, order: Order, analysis: Analysis, trace: Trace | None) -> SubmitOutcome:
+    async def _write(
+        self, caller: Caller, order: SubmitRequest, analysis: Analysis, trace: Trace | None
+    ) -> SubmitOutcome:
         large = not is_small(order.input)
-        payload = await aside(_payload, analysis, order) if large else _payload(analysis, order)
+        payload = await run_in_thread(_payload, analysis, order) if large else _payload(analysis, order)
         subscriptions = order.subscriptions
         if order.notify is not None:
             subscriptions += await self._notices.subscriptions(caller.org_id, order.notify)
@@ -169,7 +171,7 @@ class Submissions:
         return submitted
 
 
-def _payload(analysis: Analysis, order: Order) -> str:
+def _payload(analysis: Analysis, order: SubmitRequest) -> str:
     """The input as it is stored; raises `InvalidInput` where it cannot be."""
     if not order.checked and (flaw := first_flaw(msgspec.to_builtins(order.input, str_keys=True))):
         raise InvalidInput(flaw.split(":")[0], flaw)

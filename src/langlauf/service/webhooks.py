@@ -48,7 +48,7 @@ MOST_REPLAYED = 1_000
 TEST_TYPE = "api.analyze.webhook.test"
 SWITCHED_OFF = "switched off"
 #: How an endpoint is doing, in one word.
-Standing = Literal["working", "failing", "paused", "disabled"]
+EndpointHealth = Literal["working", "failing", "paused", "disabled"]
 
 
 class EndpointExists(LanglaufError):
@@ -63,14 +63,14 @@ class EndpointDisabled(LanglaufError):
     """Nothing is sent to an endpoint that is switched off, or that is no longer there."""
 
 
-class MadeEndpoint(NamedTuple):
+class CreatedEndpoint(NamedTuple):
     """An endpoint with a new secret, which nobody can read again."""
 
     endpoint: WebhookEndpoint
     secret: str
 
 
-class Tried(msgspec.Struct, frozen=True, kw_only=True):
+class SendResult(msgspec.Struct, frozen=True, kw_only=True):
     """What came back when something was sent once."""
 
     #: whether the receiver took it
@@ -82,14 +82,14 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
     reply: str | None = None
 
 
-class Followed(NamedTuple):
+class DeliveryWithAttempts(NamedTuple):
     """One message to the world outside, and every attempt to send it, the last one first."""
 
     message: Notification
     attempts: list[DeliveryAttempt]
 
 
-class Parcel(msgspec.Struct, frozen=True, kw_only=True):
+class WebhookRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Something to send at once: for whom, where, under which id, signed with what."""
 
     org_id: str
@@ -100,10 +100,10 @@ class Parcel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 #: Sends once, through the same guards as every delivery.
-SendOnce = Callable[[Parcel], Awaitable[Tried]]
+SendOnce = Callable[[WebhookRequest], Awaitable[SendResult]]
 
 
-class Endpoints:
+class WebhookService:
     """What can be done with an org's endpoints and deliveries."""
 
     def __init__(self, store: Store, settings: Settings, send: SendOnce) -> None:
@@ -129,7 +129,7 @@ class Endpoints:
 
     async def add(
         self, org_id: str, url: str, *, name: str = "", subjects: Sequence[Subject] = FINAL_SUBJECTS
-    ) -> MadeEndpoint:
+    ) -> CreatedEndpoint:
         """A new endpoint. What its address must not be is told now; what it stands for, whenever it is called."""
         try:
             target = read_webhook_url(
@@ -179,7 +179,7 @@ class Endpoints:
 
     async def rotate(
         self, org_id: str, endpoint_id: str, *, overlap_seconds: float = USUAL_OVERLAP
-    ) -> MadeEndpoint | None:
+    ) -> CreatedEndpoint | None:
         """A new secret. Until the time is over both sign, so that nothing is refused while a receiver changes over."""
         if not 0 <= overlap_seconds <= LONGEST_OVERLAP:
             raise InvalidInput("overlap", f"overlap must be at most {LONGEST_OVERLAP:g} seconds")
@@ -195,7 +195,7 @@ class Endpoints:
             return False
         return await self._store.deliveries.remove_endpoint(org_id, endpoint_id)
 
-    async def test(self, org_id: str, endpoint_id: str) -> Tried | None:
+    async def test(self, org_id: str, endpoint_id: str) -> SendResult | None:
         """Sends a signed event that tells of no job, at once, and says what came back. None where there is no such one.
 
         It is sent once, and not noted: how an endpoint is doing is told by real messages.
@@ -207,20 +207,20 @@ class Endpoints:
         now = self._store.clock.now()
         secrets = await self._secrets(endpoint, now)
         body = _test_event(endpoint, message_id, now, self._settings.public_url)
-        parcel = Parcel(org_id=org_id, url=endpoint.url, message_id=message_id, body=body, secrets=secrets)
+        parcel = WebhookRequest(org_id=org_id, url=endpoint.url, message_id=message_id, body=body, secrets=secrets)
         return await self._send(parcel)
 
     async def deliveries(self, org_id: str, which: DeliveryFilter) -> list[Notification]:
         """The org's messages to the world outside, newest first."""
         return await self._reads(org_id).deliveries(which)
 
-    async def delivery(self, org_id: str, notification_id: str) -> Followed | None:
+    async def delivery(self, org_id: str, notification_id: str) -> DeliveryWithAttempts | None:
         """One of them, with every attempt to send it."""
         reads = self._reads(org_id)
         message = await reads.delivery(notification_id)
         if message is None:
             return None
-        return Followed(message, await reads.delivery_attempts(notification_id, limit=MOST_ATTEMPTS))
+        return DeliveryWithAttempts(message, await reads.delivery_attempts(notification_id, limit=MOST_ATTEMPTS))
 
     async def replay(self, org_id: str, notification_id: str) -> Notification | None:
         """Sends a message again under its old id, also one that arrived; one that waits is left as it is."""
@@ -251,9 +251,9 @@ class Endpoints:
         """
         return [secret_text(org_secret(read_secret(one), org_id)) for one in self._settings.webhook_secret or ()]
 
-    async def _with_secret(self, endpoint: WebhookEndpoint) -> MadeEndpoint:
+    async def _with_secret(self, endpoint: WebhookEndpoint) -> CreatedEndpoint:
         [secret, *_] = await self._secrets(endpoint, endpoint.created_at)
-        return MadeEndpoint(endpoint, secret_text(secret))
+        return CreatedEndpoint(endpoint, secret_text(secret))
 
     async def _secrets(self, endpoint: WebhookEndpoint, now: Instant) -> tuple[bytes, ...]:
         """What signs at that time: its secret and, while receivers change over, the one before."""
@@ -264,7 +264,7 @@ class Endpoints:
         return tuple(endpoint_secret(master, endpoint.org_id, endpoint.endpoint_id, one) for one in versions)
 
 
-def standing(endpoint: WebhookEndpoint, now: Instant) -> Standing:
+def endpoint_health(endpoint: WebhookEndpoint, now: Instant) -> EndpointHealth:
     """How an endpoint is doing: switched off, left alone for a while, in trouble, or well."""
     if endpoint.disabled_at is not None:
         return "disabled"

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from langlauf.api.responses import known_tags, matches
+from langlauf.api.responses import etag_matches, etags_of_caller
 
 ASSET_PATH = "/static/{version}/{name}"
 STYLESHEET = "langlauf.css"
@@ -66,8 +66,8 @@ def _published_response(request: Request, asset: Asset) -> Response:
     """What any page of any origin may load; it is asked for again each time, and sent where it has changed."""
     etag = f'"{hashlib.sha256(asset.body).hexdigest()[:32]}"'
     headers = {"Cache-Control": "no-cache", "ETag": etag, "Access-Control-Allow-Origin": "*"}
-    known = known_tags(request)
-    if known is not None and matches(known, etag):
+    known = etags_of_caller(request)
+    if known is not None and etag_matches(known, etag):
         return Response(status_code=304, headers=headers)
     headers |= {"X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": "cross-origin"}
     return Response(asset.body, headers=headers, media_type=asset.media_type)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import msgspec
 
 from langlauf.analysis.registry import Analysis
-from langlauf.api.context import Context
+from langlauf.api.context import ApiContext
 from langlauf.auth.caller import DEFAULT_ORG, Caller
 from langlauf.domain.job import JobRecord
 from langlauf.domain.redact import redact, redact_json
@@ -36,27 +36,27 @@ def job_subject(asked: str | None, analysis: Analysis | None) -> str:
     return ""
 
 
-async def job_subjects(context: Context, caller: Caller, jobs: Iterable[JobRecord]) -> dict[str, str]:
+async def job_subjects(context: ApiContext, caller: Caller, jobs: Iterable[JobRecord]) -> dict[str, str]:
     """The subjects of the jobs of a list by their ids, in one look."""
     analyses = {job.job_id: context.services.registry.get(job.analysis) for job in jobs}
     inputs = await context.services.reads.of(caller).inputs(list(analyses), largest=_MAX_SUBJECT_INPUT)
     return {job_id: job_subject(asked, analyses[job_id]) for job_id, asked in inputs.items()}
 
 
-def curl_command(context: Context, visit: PageRequest, caller: Caller, body: str) -> str:
+def curl_command(context: ApiContext, visit: PageRequest, caller: Caller, body: str) -> str:
     """A command that submits this JSON."""
     headers = ["Content-Type: application/json", "Prefer: respond-async"]
     if caller.org_id != DEFAULT_ORG:
         headers.append(f"X-Org-Id: {caller.org_id}")
     lines = [f"curl -i -X POST {shlex.quote(_api_url(context, visit))}"]
-    if not context.services.access.open:
+    if not context.services.authenticator.open:
         # In double quotes: the shell puts the key in, so that it is on no page.
         lines.append('-H "Authorization: Bearer $LANGLAUF_KEY"')
     lines += [f"-H {shlex.quote(header)}" for header in headers]
     return " \\\n  ".join([*lines, f"-d {shlex.quote(body)}"])
 
 
-def _api_url(context: Context, visit: PageRequest) -> str:
+def _api_url(context: ApiContext, visit: PageRequest) -> str:
     """Where a shell reaches the API: the public address, or the one the browser used."""
     base = context.links(visit.request).base
     if context.settings.public_url is not None:
@@ -77,7 +77,7 @@ class JobInput(msgspec.Struct, frozen=True, kw_only=True):
     command: str | None
 
 
-def job_input(context: Context, visit: PageRequest, caller: Caller, job: JobRecord, payload: str) -> JobInput:
+def job_input(context: ApiContext, visit: PageRequest, caller: Caller, job: JobRecord, payload: str) -> JobInput:
     """The input as its reader may see it."""
     text = msgspec.json.encode(redact_json(msgspec.json.decode(payload))).decode()
     body = f'{{"analysis":{msgspec.json.encode(job.analysis).decode()},"input":{text}}}'

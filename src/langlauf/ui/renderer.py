@@ -12,15 +12,15 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from langlauf.api.context import Context
+from langlauf.api.context import ApiContext
 from langlauf.api.requests import SMALL_FORM, read_form
-from langlauf.auth.browser import CSRF_FIELD, Browsing, keep_cookie
+from langlauf.auth.browser import CSRF_FIELD, BrowserCheck, set_cookie
 from langlauf.auth.caller import Caller
 from langlauf.clock import new_word
 from langlauf.domain.access import KEY_ALPHABET, Scope
 from langlauf.domain.errors import ResponseMemoryFull, StoreUnavailable
 from langlauf.problems import TITLES, VARY, Problem, not_found
-from langlauf.server.large_response import counted, no_room
+from langlauf.server.large_response import limit_response_memory, response_memory_full
 from langlauf.server.mounting import path_within
 from langlauf.telemetry.log import log_store_failure
 from langlauf.ui.assets import Assets
@@ -55,7 +55,7 @@ FormPage = Callable[[PageRequest, Caller, Mapping[str, str]], Awaitable[Response
 class PageRenderer:
     """Makes routes of pages. A page raises `Problem`; what the reader gets is HTML."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ApiContext) -> None:
         self._context = context
         self._languages = {code: load_language(code) for code in LANGUAGES}
         self.assets = Assets()
@@ -73,7 +73,7 @@ class PageRenderer:
         """A page of one org's data. `missing` is the text key of its 404, the same for foreign and unknown ids."""
 
         async def endpoint(request: Request) -> Response:
-            return await self._answer(self._visit(request, path), missing, Scope.READ, show, Browsing(page=True))
+            return await self._answer(self._visit(request, path), missing, Scope.READ, show, BrowserCheck(page=True))
 
         return Route(path, endpoint)
 
@@ -88,7 +88,7 @@ class PageRenderer:
                 fields = await read_form(request, self._context.settings.body_seconds, max_bytes)
             except Problem as problem:
                 return self._error(visit, problem, missing)
-            how = Browsing(page=True, form_mark=fields.get(CSRF_FIELD, ""))
+            how = BrowserCheck(page=True, form_mark=fields.get(CSRF_FIELD, ""))
 
             async def show(visit: PageRequest, caller: Caller) -> Response:
                 return await act(visit, caller, fields)
@@ -98,22 +98,22 @@ class PageRenderer:
         return Route(path, endpoint, methods=["POST"])
 
     async def _answer(
-        self, visit: PageRequest, missing: str, scope: Scope, show: TenantPage, how: Browsing
+        self, visit: PageRequest, missing: str, scope: Scope, show: TenantPage, how: BrowserCheck
     ) -> Response:
         """A page for whoever may see it; for anybody else the page that says why not."""
         making = ExitStack()
         try:
             caller = await self._context.caller(visit.request, scope, how=how)
-            room = self._context.services.room
+            room = self._context.services.response_memory
             visit = msgspec.structs.replace(visit, hold=making.enter_context(room.share(caller.org_id)).take)
             unread = await self._context.services.reads.of(caller).unread(most=MAX_UNREAD_COUNT)
             visit = msgspec.structs.replace(visit, caller=caller, unread=unread)
             if caller.grant is not None and caller.grant.session_id is not None:
                 mark = await self._context.services.sessions.form_mark(caller.grant.session_id)
                 visit = msgspec.structs.replace(visit, csrf=mark)
-            return counted(await show(visit, caller), room, caller.org_id)
+            return limit_response_memory(await show(visit, caller), room, caller.org_id)
         except ResponseMemoryFull as error:
-            return self._error(visit, no_room(error), missing)
+            return self._error(visit, response_memory_full(error), missing)
         except Problem as problem:
             if problem.code == "unauthorized":
                 return await self.sign_in(visit, onward=visit.way(), headers=problem.headers)
@@ -153,7 +153,7 @@ class PageRenderer:
         mark = await self._context.services.sessions.sign_in_mark(nonce)
         values = {"onward": onward, "signin_org": org, "flaw": flaw, "mark": mark}
         response = self.page(visit, "signin.html", status, headers=headers, **values)
-        keep_cookie(visit.request, self._context.settings, response, NONCE_COOKIE, nonce, _NONCE_SECONDS)
+        set_cookie(visit.request, self._context.settings, response, NONCE_COOKIE, nonce, _NONCE_SECONDS)
         return response
 
     def missing(self, request: Request) -> Response:
@@ -194,7 +194,7 @@ class PageRenderer:
             ],
             "most_unread": MAX_UNREAD_COUNT,
             "keys": SHORTCUT_KEYS,
-            "now": machine_time(self._context.services.access.now()),
+            "now": machine_time(self._context.services.authenticator.now()),
             "asset": lambda name: visit.root + self.assets.path(name),
             "org": visit.org,
         }

@@ -6,7 +6,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as AsgiScope
 
-from langlauf.api.context import Context
+from langlauf.api.context import ApiContext
 from langlauf.domain.access import Scope
 from langlauf.ui.assets import ASSET_PATH
 from langlauf.ui.pages.failures import FailurePages
@@ -29,7 +29,7 @@ from langlauf.ui.stream import stream_route
 _MAX_BULK_FORM = 32_768
 
 
-def page_routes(context: Context) -> list[Route]:
+def page_routes(context: ApiContext) -> list[Route]:
     """Return the routes of every page, its assets and the stream of hints."""
     renderer = PageRenderer(context)
     return [
@@ -45,7 +45,7 @@ def page_routes(context: Context) -> list[Route]:
     ]
 
 
-def missing_page(context: Context) -> ASGIApp:
+def missing_page(context: ApiContext) -> ASGIApp:
     """Return the app behind every unknown address: a 404 page for browsers, the API's error for programs."""
     renderer = PageRenderer(context)
 
@@ -57,7 +57,7 @@ def missing_page(context: Context) -> ASGIApp:
     return missing
 
 
-def _start_routes(context: Context, renderer: PageRenderer) -> list[Route]:
+def _start_routes(context: ApiContext, renderer: PageRenderer) -> list[Route]:
     page = StartPage(context, renderer)
     return [
         renderer.tenant_page("/", page.show, missing="missing.job"),
@@ -67,7 +67,7 @@ def _start_routes(context: Context, renderer: PageRenderer) -> list[Route]:
     ]
 
 
-def _list_routes(context: Context, renderer: PageRenderer) -> list[Route]:
+def _list_routes(context: ApiContext, renderer: PageRenderer) -> list[Route]:
     bulk, failures = BulkActionPages(context, renderer), FailurePages(context, renderer)
     inbox = InboxPages(context, renderer)
     page, form, missing = renderer.tenant_page, renderer.tenant_form, "missing.page"
@@ -84,7 +84,7 @@ def _list_routes(context: Context, renderer: PageRenderer) -> list[Route]:
     ]
 
 
-def _job_routes(context: Context, renderer: PageRenderer) -> list[Route]:
+def _job_routes(context: ApiContext, renderer: PageRenderer) -> list[Route]:
     actions = JobActions(context, renderer)
     return [
         renderer.tenant_page("/jobs/{job_id}", JobDetailPage(context, renderer).show, missing="missing.job"),
@@ -94,7 +94,7 @@ def _job_routes(context: Context, renderer: PageRenderer) -> list[Route]:
     ]
 
 
-def _result_routes(context: Context, renderer: PageRenderer) -> list[Route]:
+def _result_routes(context: ApiContext, renderer: PageRenderer) -> list[Route]:
     page, files, holds = ResultPage(context, renderer), ViewFiles(context), HoldForms(context)
     pages = {
         "/results/{result_id}": page.show,
@@ -111,7 +111,7 @@ def _result_routes(context: Context, renderer: PageRenderer) -> list[Route]:
     ]
 
 
-def _webhook_routes(context: Context, renderer: PageRenderer) -> list[Route]:
+def _webhook_routes(context: ApiContext, renderer: PageRenderer) -> list[Route]:
     pages = WebhookPages(context, renderer)
     forms: dict[str, FormPage] = {
         "/webhooks/add": pages.add,
@@ -131,13 +131,13 @@ def _webhook_routes(context: Context, renderer: PageRenderer) -> list[Route]:
     ]
 
 
-def _ops_routes(context: Context, renderer: PageRenderer) -> list[Route]:
+def _ops_routes(context: ApiContext, renderer: PageRenderer) -> list[Route]:
     ops = OpsPages(context, renderer)
     pages = {"/ops": ops.show, "/ops/workers": ops.workers, "/ops/orgs": ops.orgs}
     return [renderer.tenant_page(path, show, missing="missing.page") for path, show in pages.items()]
 
 
-def _public_routes(context: Context, renderer: PageRenderer) -> list[Route]:
+def _public_routes(context: ApiContext, renderer: PageRenderer) -> list[Route]:
     signin, settings = SignInPages(context, renderer), SettingsPage(context, renderer)
     problems, unsubscribe = ProblemPages(renderer), UnsubscribePage(context, renderer)
     return [

@@ -11,11 +11,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from langlauf.api.app import Endpoint
-from langlauf.api.context import Context
-from langlauf.api.parameters import choice, free_text, refuse_unknown
+from langlauf.api.app import RouteHandler
+from langlauf.api.context import ApiContext
+from langlauf.api.parameters import choice_parameter, refuse_unknown_parameters, text_parameter
 from langlauf.api.sse import message, opening
-from langlauf.api.streaming import Sender, Stream
+from langlauf.api.streaming import EventStreamResponse, StreamSender
 from langlauf.auth.caller import Caller
 from langlauf.domain.access import Scope
 from langlauf.problems import bad_request
@@ -28,19 +28,19 @@ _MAX_ID_LENGTH = 128
 HINT_INTERVAL_SECONDS = 0.5
 
 
-def stream_route(context: Context) -> Route:
+def stream_route(context: ApiContext) -> Route:
     """The route; it answers scripts, so its errors are the API's."""
 
     async def answer(request: Request) -> Response:
         caller = await context.caller(request, Scope.READ)
-        refuse_unknown(request, "jobs", "org")
-        job_ids = _job_ids(free_text(request, "jobs", MAX_STREAM_JOBS * (_MAX_ID_LENGTH + 1)) or "")
-        org = choice(request, "org", ("1",)) is not None
+        refuse_unknown_parameters(request, "jobs", "org")
+        job_ids = _job_ids(text_parameter(request, "jobs", MAX_STREAM_JOBS * (_MAX_ID_LENGTH + 1)) or "")
+        org = choice_parameter(request, "org", ("1",)) is not None
         if not job_ids and not org:
             raise bad_request("Name jobs to hear of, or org=1.", "jobs")
         return HintStream(context, caller, job_ids, org=org)
 
-    return Route(STREAM_PATH, Endpoint(answer), methods=["GET"])
+    return Route(STREAM_PATH, RouteHandler(answer), methods=["GET"])
 
 
 def _job_ids(text: str) -> list[str]:
@@ -50,10 +50,10 @@ def _job_ids(text: str) -> list[str]:
     return names
 
 
-class HintStream(Stream[Watcher]):
+class HintStream(EventStreamResponse[Watcher]):
     """One stream of hints about several jobs, or about all of the caller's org."""
 
-    def __init__(self, context: Context, caller: Caller, job_ids: list[str], *, org: bool) -> None:
+    def __init__(self, context: ApiContext, caller: Caller, job_ids: list[str], *, org: bool) -> None:
         super().__init__(context, caller, opening("what changed"))
         self._reads = context.services.reads
         self._job_ids = job_ids
@@ -63,7 +63,7 @@ class HintStream(Stream[Watcher]):
         """Watches everything that was asked for."""
         return watching(self.followers, self.caller, self._job_ids, org=self._org)
 
-    async def follow(self, watcher: Watcher, /, sender: Sender, ends_at: float) -> None:
+    async def follow(self, watcher: Watcher, /, sender: StreamSender, ends_at: float) -> None:
         """Tells what is so now, and then what changes."""
         loop = asyncio.get_running_loop()
         while not self.over(watcher) and loop.time() < ends_at:
@@ -75,7 +75,7 @@ class HintStream(Stream[Watcher]):
             held = [topic.next_at for topic in watcher.topics if topic.is_set()]
             await self.wait(watcher, sender, min([ends_at, *held]))
 
-    async def _tell(self, topic: Topic, sender: Sender) -> None:
+    async def _tell(self, topic: Topic, sender: StreamSender) -> None:
         """Says what is so, where that was not said already."""
         topic.next_at = asyncio.get_running_loop().time() + HINT_INTERVAL_SECONDS
         now = await now_of(topic, self.followers, self._reads, self.caller)

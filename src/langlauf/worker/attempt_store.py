@@ -3,7 +3,7 @@
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
-from langlauf.analysis.payload import aside, decode
+from langlauf.analysis.payload import decode, run_in_thread
 from langlauf.analysis.registry import Analysis
 from langlauf.clock import Clock
 from langlauf.domain.attempt import ClaimBatch, ClaimRequest, Lease, LeaseRenewal, Write, WriteResult
@@ -68,7 +68,7 @@ async def look_back(reads: WorkReads, analysis: Analysis, match: str) -> str | N
     before = None
     for _ in range(MOST_STEPS):
         runs = await reads.completed(analysis.name, before=before, limit=RUNS_AT_ONCE)
-        for run in await aside(_fitting, runs, wanted):
+        for run in await run_in_thread(_fitting, runs, wanted):
             if (payload := await _payload(reads, run)) is not None:
                 return payload
         if len(runs) < RUNS_AT_ONCE:

@@ -12,7 +12,7 @@ from langlauf.analysis.chunking import Chunks
 from langlauf.analysis.handle import Job
 from langlauf.analysis.naming import reference_to
 from langlauf.analysis.own_thread import in_own_thread
-from langlauf.analysis.payload import LARGE, aside, final, is_small
+from langlauf.analysis.payload import LARGE, final, is_small, run_in_thread
 from langlauf.analysis.registry import Analysis
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
@@ -189,7 +189,7 @@ class ProcessExecution:
         # Stopped or stale, a process has had its say: it is not used again.
         process.reusable = getattr(end, "reusable", False) and not self._attempt.stop_wish.done()
         if isinstance(end, Returned):
-            return await aside(_completed, end) if is_large(end.payload, end.summary) else _completed(end)
+            return await run_in_thread(_completed, end) if is_large(end.payload, end.summary) else _completed(end)
         return end.failure if isinstance(end, Broke) else None
 
     async def _answer(self, question: Question) -> Answer:
@@ -201,7 +201,7 @@ class ProcessExecution:
             if isinstance(question, MapChunks):
                 return await _found(*await self._map(question))
             large = not isinstance(question, TellProgress) and is_large(question.payload)
-            await self._attempt.write(await aside(_write, question) if large else _write(question))
+            await self._attempt.write(await run_in_thread(_write, question) if large else _write(question))
         except StaleAttempt:
             return Written(refused=True)
         except ProcessDied:
@@ -211,14 +211,14 @@ class ProcessExecution:
         return Written()
 
     async def _map(self, question: MapChunks) -> list[str]:
-        items = await aside(_texts, question.items) if is_large(*question.items) else _texts(question.items)
+        items = await run_in_thread(_texts, question.items) if is_large(*question.items) else _texts(question.items)
         chunks = Chunks(question.function, question.keys, items)
         return await self._attempt.map(chunks, question.step)
 
 
 async def _found(*payloads: str | None) -> Found:
     texts = [payload for payload in payloads if payload is not None]
-    return Found(await aside(_raws, texts) if sum(map(len, texts)) > LARGE else _raws(texts))
+    return Found(await run_in_thread(_raws, texts) if sum(map(len, texts)) > LARGE else _raws(texts))
 
 
 def _raws(texts: Sequence[str]) -> list[msgspec.Raw]:

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 from langlauf.analysis.chunking import STEP_SECONDS, Chunks
-from langlauf.analysis.payload import aside, decode
+from langlauf.analysis.payload import decode, run_in_thread
 from langlauf.analysis.reporting import step_for, usable_step
 from langlauf.clock import monotonic
 from langlauf.domain.attempt import Checkpoint, Progress
@@ -47,7 +47,7 @@ class Executor(Protocol):
 async def value_of(end: FromProcess) -> str:
     """The value of a chunk that ended, as JSON text; where the function raised, that is raised here."""
     if isinstance(end, Returned):
-        return await aside(text_of, end.payload) if is_large(end.payload) else text_of(end.payload)
+        return await run_in_thread(text_of, end.payload) if is_large(end.payload) else text_of(end.payload)
     raise error_from(end.failure) if isinstance(end, Broke) else LanglaufError(f"a chunk ended with {end}")
 
 

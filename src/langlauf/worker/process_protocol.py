@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
-from langlauf.analysis.payload import LARGE, aside
+from langlauf.analysis.payload import LARGE, run_in_thread
 from langlauf.telemetry.metrics import Counts
 
 _LENGTH = struct.Struct("!Q")
@@ -141,7 +141,7 @@ class Line(asyncio.Protocol, Generic[Message]):
         task.add_done_callback(self._decoding.discard)
 
     async def _decode_large(self, frame: bytes) -> None:
-        self._heard(await aside(self._decoder.decode, frame))
+        self._heard(await run_in_thread(self._decoder.decode, frame))
 
     def tell(self, message: ToWorker | FromWorker) -> None:
         """Sends a message at the end of this turn; one that is gone is told nothing."""

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langlauf.auth.tokens import LONGEST, JobToken, Statements
+from langlauf.auth.tokens import LONGEST, JobTokenClaims, SignedClaims
 from langlauf.clock import new_word
 from langlauf.domain.access import ID_LENGTH, KEY_ALPHABET, KEY_PREFIX, SECRET_LENGTH, is_key_id, key_id_of, key_text
 from langlauf.domain.redact import MASK, redact
 
 words = st.text(KEY_ALPHABET, min_size=SECRET_LENGTH, max_size=SECRET_LENGTH)
 ids = st.text(KEY_ALPHABET, min_size=ID_LENGTH, max_size=ID_LENGTH).map(lambda word: KEY_PREFIX + word)
-TOKENS = Statements(JobToken, "llt_", b"a secret")
+TOKENS = SignedClaims(JobTokenClaims, "llt_", b"a secret")
 
 
 @given(ids, words)
@@ -52,7 +52,7 @@ def test_a_secret_cannot_be_guessed() -> None:
     "secret",
     [
         key_text("llk_abcdefghijkl", "a" * SECRET_LENGTH),
-        TOKENS.write(JobToken("llk_abcdefghijkl", "acme", "job", 1)),
+        TOKENS.write(JobTokenClaims("llk_abcdefghijkl", "acme", "job", 1)),
     ],
 )
 def test_secrets_are_masked_wherever_they_turn_up(secret: str) -> None:
@@ -64,12 +64,12 @@ def test_secrets_are_masked_wherever_they_turn_up(secret: str) -> None:
 @given(st.text(max_size=40), st.text(max_size=40), st.integers(0, 2**53))
 def test_a_statement_comes_back_as_it_went(org: str, job: str, end: int) -> None:
     """Whatever it says; signed with another secret, or read as another kind, it is none."""
-    said = JobToken("llk_x", org, job, end)
+    said = JobTokenClaims("llk_x", org, job, end)
     text = TOKENS.write(said)
     assert TOKENS.read(text) == said
-    assert Statements(JobToken, "llt_", b"another").read(text) is None
-    assert Statements(JobToken, "lls_", b"a secret").read(text) is None
-    assert Statements(JobToken, "lls_", b"a secret").read("lls_" + text[4:]) is None
+    assert SignedClaims(JobTokenClaims, "llt_", b"another").read(text) is None
+    assert SignedClaims(JobTokenClaims, "lls_", b"a secret").read(text) is None
+    assert SignedClaims(JobTokenClaims, "lls_", b"a secret").read("lls_" + text[4:]) is None
 
 
 @given(st.text(max_size=2 * LONGEST))

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from langlauf.analysis.registry import Registry
 from langlauf.api import response_schemas
-from langlauf.api.context import Context
+from langlauf.api.context import ApiContext
 from langlauf.api.openapi.parameters import header_components, parameter
 from langlauf.api.openapi.problems import method_not_allowed, problem_schemas, shared_answers
 from langlauf.api.openapi.requests import ANALYZE, request_body, request_components, webhook
@@ -17,9 +17,9 @@ from langlauf.api.openapi.schema import Document, Struct, output_schemas
 from langlauf.api.operations import OPERATIONS, Operation
 from langlauf.api.record_schemas import ProblemOut
 from langlauf.domain.event import CloudEvent
-from langlauf.server.mounting import root_address
+from langlauf.server.mounting import root_url
 
-__all__ = ["Description", "Document", "build_document"]
+__all__ = ["Document", "OpenApiHandler", "build_document"]
 
 _VERSION = "1"
 _TEXT = """Durable, observable, multi-tenant jobs. Analyses: {names}.
@@ -30,18 +30,18 @@ the shared answer `405_method_not_allowed`. Every answer has `X-Request-Id`; eve
 may do everything."""
 
 
-class Description:
+class OpenApiHandler:
     """Serves the document. It differs by where the application is seen from and by whether keys are asked for."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ApiContext) -> None:
         self._context = context
         self._made: dict[tuple[str, bool], bytes] = {}
 
     async def document(self, request: Request) -> Response:
         """The OpenAPI document of this application."""
         services = self._context.services
-        await services.access.refresh()
-        base, is_open = root_address(request.scope, self._context.settings.public_url), services.access.open
+        await services.authenticator.refresh()
+        base, is_open = root_url(request.scope, self._context.settings.public_url), services.authenticator.open
         if (base, is_open) not in self._made:
             by_id = self._context.settings.by_id
             made = build_document(services.registry, self._context.prefix, base=base, is_open=is_open, by_id=by_id)

@@ -8,7 +8,7 @@ from langlauf.api.openapi.problems import problem_answer, shared_name
 from langlauf.api.openapi.schema import Document, json_content, ref
 from langlauf.api.operations import Operation
 from langlauf.api.response_schemas import AcceptedResponse
-from langlauf.auth.credentials import ADDRESS_TOKEN
+from langlauf.auth.credentials import QUERY_TOKEN
 
 _TEXTS: dict[int, str] = {200: "As wished.", 202: "Accepted; the job goes on."}
 _RATE = ("RateLimit", "RateLimit-Policy")
@@ -114,7 +114,7 @@ SCHEMES: Document = {
     "token": {
         "type": "apiKey",
         "in": "query",
-        "name": ADDRESS_TOKEN,
+        "name": QUERY_TOKEN,
         "description": "A token for one job, in the address. As `Authorization: Bearer …` it is good as well.",
     },
 }

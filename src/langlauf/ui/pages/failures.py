@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 from starlette.responses import Response
 
-from langlauf.api.context import Context
+from langlauf.api.context import ApiContext
 from langlauf.auth.caller import Caller
 from langlauf.domain.failure_groups import PLACEHOLDER, FailureGroup, counts_over_time
 from langlauf.domain.instant import Instant, after
@@ -51,14 +51,14 @@ class FailureRow(msgspec.Struct, frozen=True):
 class FailurePages:
     """`/errors`, and what its groups can be asked for."""
 
-    def __init__(self, context: Context, renderer: PageRenderer) -> None:
+    def __init__(self, context: ApiContext, renderer: PageRenderer) -> None:
         self._context = context
         self._renderer = renderer
 
     async def show(self, visit: PageRequest, caller: Caller) -> Response:
         """The groups of a time."""
         back = requested_range(visit.request.query_params.get("range"))
-        now = self._context.services.access.now()
+        now = self._context.services.authenticator.now()
         report = await self._report(caller, back, now)
         groups = report.groups[:_MAX_GROUPS]
         alike = [(group.analysis, group.error_code) for group in report.groups]
@@ -111,7 +111,7 @@ class FailurePages:
         return await failure_report(self._context.services.reads.of(caller), since)
 
     async def _group(self, caller: Caller, back: str, key: str) -> FailureGroup:
-        found = (await self._report(caller, back, self._context.services.access.now())).group(key)
+        found = (await self._report(caller, back, self._context.services.authenticator.now())).group(key)
         if found is None:
             raise not_found()
         return found

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import msgspec
 from starlette.responses import Response
 
-from langlauf.api.context import Context
+from langlauf.api.context import ApiContext
 from langlauf.auth.caller import Caller
 from langlauf.domain.delivery import TEMPLATES
 from langlauf.domain.instant import Instant
@@ -39,7 +39,7 @@ class InboxEntry(msgspec.Struct, frozen=True, kw_only=True):
 class InboxPages:
     """`/inbox`, and where its forms are sent to."""
 
-    def __init__(self, context: Context, renderer: PageRenderer) -> None:
+    def __init__(self, context: ApiContext, renderer: PageRenderer) -> None:
         self._context = context
         self._renderer = renderer
 

@@ -7,7 +7,7 @@ import msgspec
 from starlette.responses import Response
 
 from langlauf.analysis.schema import InvalidInput
-from langlauf.api.context import Context
+from langlauf.api.context import ApiContext
 from langlauf.api.wire import trace_of
 from langlauf.auth.caller import Caller
 from langlauf.domain.delivery import Notification
@@ -50,7 +50,7 @@ class VersionContent(msgspec.Struct, frozen=True, kw_only=True):
 class JobDetailPage:
     """`/jobs/{job_id}`."""
 
-    def __init__(self, context: Context, renderer: PageRenderer) -> None:
+    def __init__(self, context: ApiContext, renderer: PageRenderer) -> None:
         self._context = context
         self._renderer = renderer
         self._panels = PanelRenderer(renderer)
@@ -65,7 +65,7 @@ class JobDetailPage:
         events = await self._events(caller, job)
         look = JobObservation(
             view=view,
-            moment=await reads.moment(view),
+            moment=await reads.derived_fields(view),
             now=reads.now(),
             events=events,
             ahead=await reads.ahead(view),
@@ -159,7 +159,7 @@ MAX_REASON = 500
 class JobActions:
     """`/jobs/{job_id}/cancel` and `/jobs/{job_id}/retry`."""
 
-    def __init__(self, context: Context, renderer: PageRenderer) -> None:
+    def __init__(self, context: ApiContext, renderer: PageRenderer) -> None:
         self._services = context.services
         self._renderer = renderer
 

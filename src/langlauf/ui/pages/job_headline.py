@@ -13,7 +13,7 @@ from langlauf.domain.instant import Instant, after, seconds_between
 from langlauf.domain.job import JobRecord
 from langlauf.domain.read_models import JobView
 from langlauf.domain.state import STARTED, Status
-from langlauf.service.read import Moment
+from langlauf.service.read import DerivedFields
 from langlauf.settings import Settings
 from langlauf.ui.formatting import (
     display_state,
@@ -56,7 +56,7 @@ class JobObservation(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a job at one moment."""
 
     view: JobView
-    moment: Moment
+    moment: DerivedFields
     now: Instant
     events: Sequence[Event]
     #: how many of its org start before it, where it waits

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from starlette.responses import Response
 
-from langlauf.api.context import Context
+from langlauf.api.context import ApiContext
 from langlauf.auth.caller import Caller
 from langlauf.clock import new_word
 from langlauf.domain.access import KEY_ALPHABET
@@ -79,7 +79,7 @@ class PageLinks(msgspec.Struct, frozen=True, kw_only=True):
 class JobListPage:
     """`/jobs`."""
 
-    def __init__(self, context: Context, renderer: PageRenderer) -> None:
+    def __init__(self, context: ApiContext, renderer: PageRenderer) -> None:
         self._context = context
         self._renderer = renderer
 
@@ -89,7 +89,7 @@ class JobListPage:
         if _UUID.fullmatch(filters.q) and (way := await self._way_to(caller, filters.q.lower())) is not None:
             return see_other(visit.link(*way))
         place = list_position(visit, caller.org_id, filters)
-        reads, now = self._context.services.reads.of(caller), self._context.services.access.now()
+        reads, now = self._context.services.reads.of(caller), self._context.services.authenticator.now()
         which = filters.which(now, JOBS_PAGE_SIZE, place.before)
         page, counts = await asyncio.gather(reads.jobs(which), reads.counts(most=MAX_JOB_COUNT + 1))
         subjects = await job_subjects(self._context, caller, [view.job for view in page.views])
@@ -186,7 +186,7 @@ class SelectedJob(msgspec.Struct, frozen=True):
 class BulkActionPages:
     """`/selected`, and where its forms are sent to."""
 
-    def __init__(self, context: Context, renderer: PageRenderer) -> None:
+    def __init__(self, context: ApiContext, renderer: PageRenderer) -> None:
         self._context = context
         self._renderer = renderer
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import msgspec
 from starlette.requests import Request
 
-from langlauf.api.parameters import choice
+from langlauf.api.parameters import choice_parameter
 from langlauf.domain.event import Event, EventType
 from langlauf.domain.instant import SECOND, Instant, seconds_between
 from langlauf.domain.job import JobRecord
@@ -186,7 +186,7 @@ class EventLog(msgspec.Struct, frozen=True, kw_only=True):
 
 def event_log(events: Sequence[Event], newest: int, request: Request) -> EventLog:
     """The newest events of the sort that the address asks for, out of those that were read."""
-    sort = choice(request, "event", tuple(EVENT_FILTERS))
+    sort = choice_parameter(request, "event", tuple(EVENT_FILTERS))
     fitting = [event for event in events if sort is None or event.event_type in EVENT_FILTERS[sort]]
     shown = fitting[: -_MAX_LOG_ENTRIES - 1 : -1]
     there = {event.event_type for event in events}

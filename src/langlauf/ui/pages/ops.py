@@ -5,8 +5,8 @@ from typing import Any
 from markupsafe import Markup
 from starlette.responses import Response
 
-from langlauf.api.context import Context
-from langlauf.auth.caller import Caller, usable_name
+from langlauf.api.context import ApiContext
+from langlauf.auth.caller import Caller, is_valid_name
 from langlauf.domain.access import Scope
 from langlauf.domain.health import (
     CANCEL_SECONDS,
@@ -20,7 +20,7 @@ from langlauf.domain.health import (
 from langlauf.domain.instant import Instant, seconds_between
 from langlauf.domain.statistics import OpsStatistics, TimeRange
 from langlauf.problems import bad_request, forbidden
-from langlauf.service.overview import Glance
+from langlauf.service.overview import OpsFigures
 from langlauf.ui.formatting import UNKNOWN, format_number, format_seconds, format_share
 from langlauf.ui.language import Language
 from langlauf.ui.page_request import PageRequest
@@ -40,7 +40,7 @@ _MAX_ORGS = 500
 class OpsPages:
     """The pages, over one glance each."""
 
-    def __init__(self, context: Context, renderer: PageRenderer) -> None:
+    def __init__(self, context: ApiContext, renderer: PageRenderer) -> None:
         self._context = context
         self._renderer = renderer
 
@@ -85,10 +85,10 @@ class OpsPages:
         seen = await self._context.services.overviews.glance(caller, _requested_span(visit))
         return self._page(visit, seen, "ops/orgs.html", orgs=seen.figures.orgs[:_MAX_ORGS], most=_MAX_ORGS)
 
-    async def _glance(self, visit: PageRequest, caller: Caller) -> Glance:
+    async def _glance(self, visit: PageRequest, caller: Caller) -> OpsFigures:
         return await self._context.services.overviews.glance(caller, _requested_span(visit), _requested_org(visit))
 
-    def _page(self, visit: PageRequest, seen: Glance, template: str, **values: Any) -> Response:
+    def _page(self, visit: PageRequest, seen: OpsFigures, template: str, **values: Any) -> Response:
         shared: dict[str, Any] = {
             "glance": seen,
             "figures": seen.figures,
@@ -113,7 +113,7 @@ class OpsPages:
             "idle": [name for name in registry.names if name not in busy],
         }
 
-    def _first_workers(self, seen: Glance) -> list[WorkerStatus]:
+    def _first_workers(self, seen: OpsFigures) -> list[WorkerStatus]:
         """Those that something is wrong with come first."""
         at = seen.figures.at
         return sorted(seen.workers, key=lambda one: (not one.silent(at), one.works(at)))[:_FIRST_ROWS]
@@ -148,7 +148,7 @@ def _requested_span(visit: PageRequest) -> TimeRange:
 def _requested_org(visit: PageRequest) -> str | None:
     """The org that the address names; none means all."""
     wished = visit.request.query_params.get("org", "").strip()
-    if wished and not usable_name(wished):
+    if wished and not is_valid_name(wished):
         raise bad_request("There can be no org with this name.", "org")
     return wished or None
 

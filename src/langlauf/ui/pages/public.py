@@ -3,15 +3,15 @@
 import msgspec
 from starlette.responses import Response
 
-from langlauf.api.context import Context
+from langlauf.api.context import ApiContext
 from langlauf.api.openapi.problems import statuses_of
 from langlauf.api.requests import SMALL_FORM, read_body, read_form
-from langlauf.auth.browser import drop_cookie, from_elsewhere, keep_cookie
+from langlauf.auth.browser import delete_cookie, is_cross_site, set_cookie
 from langlauf.domain.job import Phase
 from langlauf.domain.mail import masked_mail_address
 from langlauf.domain.state import TERMINAL, Status
 from langlauf.problems import JOB_TITLES, TITLES, forbidden, not_found
-from langlauf.service.mail_receivers import Receiver
+from langlauf.service.mail_receivers import MailReceiver
 from langlauf.ui.formatting import display_state
 from langlauf.ui.language import LANGUAGES
 from langlauf.ui.page_request import LANGUAGE_COOKIE, SHORTCUTS_COOKIE, SHORTCUTS_OFF, THEME_COOKIE, THEMES, PageRequest
@@ -116,7 +116,7 @@ _PREFERENCE_COOKIES = (
 class SettingsPage:
     """`/settings`."""
 
-    def __init__(self, context: Context, renderer: PageRenderer) -> None:
+    def __init__(self, context: ApiContext, renderer: PageRenderer) -> None:
         self._context = context
         self._renderer = renderer
 
@@ -128,22 +128,22 @@ class SettingsPage:
     async def save(self, visit: PageRequest) -> Response:
         """Remembers what the form says, and leaves alone what it does not ask about."""
         fields = await read_form(visit.request, self._context.settings.body_seconds)
-        if from_elsewhere(visit.request, self._context.settings):
+        if is_cross_site(visit.request, self._context.settings):
             raise forbidden("A page of another site may not change anything here.")
         onward = f"./{local_path(fields['back'])}" if "back" in fields else "./settings?saved=yes"
         response = see_other(onward)
         for field, cookie, known in _PREFERENCE_COOKIES:
             if fields.get(field) in known:
-                keep_cookie(visit.request, self._context.settings, response, cookie, fields[field], _COOKIE_SECONDS)
+                set_cookie(visit.request, self._context.settings, response, cookie, fields[field], _COOKIE_SECONDS)
             elif field in fields:
-                drop_cookie(visit.request, self._context.settings, response, cookie)
+                delete_cookie(visit.request, self._context.settings, response, cookie)
         return response
 
 
 class UnsubscribePage:
     """`/unsubscribe/{token}`."""
 
-    def __init__(self, context: Context, renderer: PageRenderer) -> None:
+    def __init__(self, context: ApiContext, renderer: PageRenderer) -> None:
         self._context = context
         self._renderer = renderer
         self._receivers = context.services.mail_receivers
@@ -159,13 +159,13 @@ class UnsubscribePage:
         await self._receivers.unsubscribe(receiver)
         return self._page(visit, receiver, done=True)
 
-    async def _receiver(self, visit: PageRequest) -> Receiver:
+    async def _receiver(self, visit: PageRequest) -> MailReceiver:
         receiver = await self._receivers.receiver(visit.request.path_params["token"])
         if receiver is None:
             raise not_found()
         return receiver
 
-    def _page(self, visit: PageRequest, receiver: Receiver, *, done: bool) -> Response:
+    def _page(self, visit: PageRequest, receiver: MailReceiver, *, done: bool) -> Response:
         return self._renderer.page(
             visit,
             "unsubscribe.html",

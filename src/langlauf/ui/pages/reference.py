@@ -7,7 +7,7 @@ import msgspec
 from markupsafe import Markup
 from starlette.responses import Response
 
-from langlauf.api.context import Context
+from langlauf.api.context import ApiContext
 from langlauf.api.openapi.document import build_document
 from langlauf.api.openapi.problems import OWN_CODE, problem_schemas
 from langlauf.api.openapi.schema import Schema, ref_name
@@ -156,7 +156,7 @@ class SchemaDoc(msgspec.Struct, frozen=True, kw_only=True):
 class ReferencePage:
     """`/docs`."""
 
-    def __init__(self, context: Context, renderer: PageRenderer) -> None:
+    def __init__(self, context: ApiContext, renderer: PageRenderer) -> None:
         self._renderer = renderer
         document = build_document(context.services.registry, context.prefix)
         self._groups = operations_by_tag(document)

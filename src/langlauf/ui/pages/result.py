@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from langlauf.api.context import Context
-from langlauf.api.parameters import choice
+from langlauf.api.context import ApiContext
+from langlauf.api.parameters import choice_parameter
 from langlauf.api.results import LATEST, REQUESTED, expired
 from langlauf.auth.caller import Caller
 from langlauf.domain.instant import seconds_between
@@ -42,14 +42,14 @@ from langlauf.ui.views.stored_views import result_views
 class ResultPage:
     """`/results/{result_id}` and `/results/{result_id}/v/{n}`."""
 
-    def __init__(self, context: Context, renderer: PageRenderer) -> None:
+    def __init__(self, context: ApiContext, renderer: PageRenderer) -> None:
         self._context = context
         self._renderer = renderer
         self._panels = PanelRenderer(renderer)
 
     async def show(self, visit: PageRequest, caller: Caller) -> Response:
         """The newest snapshot of the job, or with `view=requested` exactly this one; 410 where retention took it."""
-        view = choice(visit.request, "view", (LATEST, REQUESTED)) or LATEST
+        view = choice_parameter(visit.request, "view", (LATEST, REQUESTED)) or LATEST
         reads = self._context.services.reads.of(caller)
         found = await requested_snapshot(reads, visit, latest=view == LATEST)
         return await self._page(visit, reads, found, exact=view == REQUESTED)
@@ -113,7 +113,7 @@ _MAX_HOLD_REASON = 500
 class HoldForms:
     """`/results/{result_id}/hold` and `/results/{result_id}/release`."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ApiContext) -> None:
         self._holds = context.services.holds
 
     async def hold(self, visit: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:

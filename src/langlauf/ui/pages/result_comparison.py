@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Raw
 from starlette.responses import Response
 
-from langlauf.api.context import Context
+from langlauf.api.context import ApiContext
 from langlauf.auth.caller import Caller
 from langlauf.domain.redact import is_secret_name
 from langlauf.domain.result import StoredResult
@@ -184,7 +184,7 @@ def _children(value: Raw) -> RowFields:
 class ComparisonPage:
     """`/results/{result_id}/diff?from=&to=`."""
 
-    def __init__(self, context: Context, renderer: PageRenderer) -> None:
+    def __init__(self, context: ApiContext, renderer: PageRenderer) -> None:
         self._context = context
         self._renderer = renderer
 

@@ -10,13 +10,13 @@ from urllib.parse import quote
 from msgspec import Raw
 from starlette.responses import Response
 
-from langlauf.api.context import Context
-from langlauf.api.parameters import choice
+from langlauf.api.context import ApiContext
+from langlauf.api.parameters import choice_parameter
 from langlauf.auth.caller import Caller
 from langlauf.domain.job import JobRecord
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.problems import VARY, not_found
-from langlauf.server.large_response import LargeAnswer
+from langlauf.server.large_response import LargeResponse
 from langlauf.ui.page_request import PageRequest
 from langlauf.ui.pages.snapshots import expired_problem, requested_snapshot, require_payload
 from langlauf.ui.renderer import PRIVATE
@@ -50,12 +50,12 @@ _BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
 class Downloads:
     """`/results/{result_id}/download`."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ApiContext) -> None:
         self._context = context
 
     async def send(self, visit: PageRequest, caller: Caller) -> Response:
         """Exactly the snapshot of the address, in the format that is asked for."""
-        wish = choice(visit.request, "format", (JSON, CSV, GEOJSON)) or JSON
+        wish = choice_parameter(visit.request, "format", (JSON, CSV, GEOJSON)) or JSON
         reads = self._context.services.reads.of(caller)
         found = await requested_snapshot(reads, visit, latest=False, payload=wish != JSON)
         name = f"{found.job.analysis}-{_short_name(found.job, found.delivered.snapshot)}.{wish}"
@@ -78,8 +78,13 @@ class Downloads:
         async def gone() -> NoReturn:
             raise expired_problem()
 
-        return LargeAnswer(
-            source, services.room, caller.org_id, headers=headers, media_type=_DOWNLOAD_TYPES[JSON], gone=gone
+        return LargeResponse(
+            source,
+            services.response_memory,
+            caller.org_id,
+            headers=headers,
+            media_type=_DOWNLOAD_TYPES[JSON],
+            gone=gone,
         )
 
 
@@ -175,14 +180,16 @@ _VIEW_NUMBER = re.compile(r"[1-9][0-9]?", re.ASCII)
 class ViewFiles:
     """`/results/{result_id}/views/{number}`: pictures and files; with `.svg` charts."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ApiContext) -> None:
         self._context = context
 
     async def chart(self, visit: PageRequest, caller: Caller) -> Response:
         """A chart as SVG."""
-        wish = choice(visit.request, "theme", ("light", "dark"))
+        wish = choice_parameter(visit.request, "theme", ("light", "dark"))
         theme: ChartTheme = "dark" if wish == "dark" else "light"
-        room: ChartWidth = "narrow" if choice(visit.request, "size", ("wide", "narrow")) == "narrow" else "wide"
+        room: ChartWidth = (
+            "narrow" if choice_parameter(visit.request, "size", ("wide", "narrow")) == "narrow" else "wide"
+        )
         view = await self._view(visit, caller)
         if not isinstance(view, ChartView):
             raise not_found()

@@ -3,10 +3,10 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from langlauf.api.context import Context
+from langlauf.api.context import ApiContext
 from langlauf.api.requests import read_form
-from langlauf.auth.browser import COOKIE, CSRF_FIELD, Browsing, drop_cookie, from_here, keep_cookie
-from langlauf.auth.caller import DEFAULT_ORG, usable_name
+from langlauf.auth.browser import COOKIE, CSRF_FIELD, BrowserCheck, delete_cookie, is_same_origin, set_cookie
+from langlauf.auth.caller import DEFAULT_ORG, is_valid_name
 from langlauf.domain.access import Grant, Scope
 from langlauf.problems import unauthorized
 from langlauf.ui.page_request import PageRequest
@@ -17,7 +17,7 @@ from langlauf.ui.responses import local_path, see_other
 class SignInPages:
     """`/login` and `/logout`."""
 
-    def __init__(self, context: Context, renderer: PageRenderer) -> None:
+    def __init__(self, context: ApiContext, renderer: PageRenderer) -> None:
         self._context = context
         self._services = context.services
         self._renderer = renderer
@@ -25,8 +25,8 @@ class SignInPages:
     async def show(self, visit: PageRequest) -> Response:
         """The form; whoever needs none goes on."""
         onward = local_path(visit.request.query_params.get("next", ""))
-        await self._services.access.refresh()
-        if self._services.access.open or await self._signed_in(visit.request):
+        await self._services.authenticator.refresh()
+        if self._services.authenticator.open or await self._signed_in(visit.request):
             return _redirect_to(onward)
         return await self._renderer.sign_in(visit, 200, onward=onward)
 
@@ -38,17 +38,17 @@ class SignInPages:
         """A session for whoever shows a good key in a form that this browser was given."""
         fields = await read_form(visit.request, self._context.settings.body_seconds)
         onward = local_path(fields.get("next", ""))
-        await self._services.access.refresh()
-        if self._services.access.open:
+        await self._services.authenticator.refresh()
+        if self._services.authenticator.open:
             return _redirect_to(onward)
         nonce = visit.request.cookies.get(NONCE_COOKIE, "")
         is_ours = await self._services.sessions.is_sign_in_mark(nonce, fields.get(CSRF_FIELD, ""))
         say, org = visit.language.say, fields.get("org", "").strip()
-        if not (nonce and is_ours and from_here(visit.request, self._context.settings)):
+        if not (nonce and is_ours and is_same_origin(visit.request, self._context.settings)):
             return await self._renderer.sign_in(visit, 403, onward=onward, org=org, flaw=say("signin.again"))
-        grant = await self._services.access.by_secret(fields.get("key", "").strip().encode())
+        grant = await self._services.authenticator.by_secret(fields.get("key", "").strip().encode())
         if grant is None:
-            self._context.count_wrong_key(visit.request)
+            self._context.limit_wrong_keys(visit.request)
             return await self._renderer.sign_in(
                 visit, onward=onward, org=org, flaw=say("signin.wrong"), headers=unauthorized().headers
             )
@@ -58,26 +58,26 @@ class SignInPages:
             return await self._renderer.sign_in(visit, 403, onward=onward, org=org, flaw=say("signin.other_org"))
         begun = await self._services.sessions.begin(grant, grant.org_id or org or DEFAULT_ORG)
         response = _redirect_to(onward)
-        keep_cookie(visit.request, self._context.settings, response, COOKIE, begun.text, begun.seconds)
-        drop_cookie(visit.request, self._context.settings, response, NONCE_COOKIE)
+        set_cookie(visit.request, self._context.settings, response, COOKIE, begun.text, begun.seconds)
+        delete_cookie(visit.request, self._context.settings, response, NONCE_COOKIE)
         return response
 
     async def sign_out(self, visit: PageRequest) -> Response:
         """Ends the session, where its own form asks for it, for every copy of its cookie; pages that were kept go."""
         fields = await read_form(visit.request, self._context.settings.body_seconds)
         if await self._signed_in(visit.request):
-            how = Browsing(page=True, form_mark=fields.get(CSRF_FIELD, ""))
+            how = BrowserCheck(page=True, form_mark=fields.get(CSRF_FIELD, ""))
             await self._context.caller(visit.request, Scope.READ, how=how)
             await self._services.sessions.end(visit.request.cookies[COOKIE])
         response = see_other("./login")
         response.headers["Clear-Site-Data"] = '"cache"'  # also what a browser keeps for going back
-        drop_cookie(visit.request, self._context.settings, response, COOKIE)
+        delete_cookie(visit.request, self._context.settings, response, COOKIE)
         return response
 
 
 def _org_allowed(grant: Grant, org: str) -> bool:
     """Whether an org that was written into the form is one, and one that the key is good for."""
-    return not org or (usable_name(org) and grant.org_id in (None, org))
+    return not org or (is_valid_name(org) and grant.org_id in (None, org))
 
 
 def _redirect_to(onward: str) -> Response:

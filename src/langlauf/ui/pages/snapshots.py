@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import msgspec
 from starlette.requests import Request
 
-from langlauf.api.parameters import whole_number
+from langlauf.api.parameters import int_parameter
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.job import JobRecord
 from langlauf.domain.read_models import ResultView
@@ -148,7 +148,7 @@ class VersionPicker(msgspec.Struct, frozen=True, kw_only=True):
 
 def version_picker(snapshots: Sequence[Snapshot], request: Request) -> VersionPicker | None:
     """The row of versions; `?v=5` pins one of them. Those whose payload retention took are not there."""
-    pinned = whole_number(request, "v", default=0, lowest=0, highest=_MAX_VERSION)
+    pinned = int_parameter(request, "v", default=0, lowest=0, highest=_MAX_VERSION)
     kept = [snapshot for snapshot in snapshots if snapshot.removed_at is None]
     if not kept:
         return None

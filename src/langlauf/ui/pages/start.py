@@ -7,7 +7,7 @@ import msgspec
 from starlette.responses import Response
 
 from langlauf.analysis.schema import InvalidInput
-from langlauf.api.context import Context
+from langlauf.api.context import ApiContext
 from langlauf.auth.caller import Caller
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.job import JobRecord
@@ -65,7 +65,7 @@ class FormState(msgspec.Struct, frozen=True, kw_only=True):
 class StartPage:
     """`/`."""
 
-    def __init__(self, context: Context, renderer: PageRenderer) -> None:
+    def __init__(self, context: ApiContext, renderer: PageRenderer) -> None:
         self._context = context
         self._renderer = renderer
         self._offers = analysis_cards(context.services.registry)

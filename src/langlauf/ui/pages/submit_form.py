@@ -10,16 +10,16 @@ from msgspec.structs import replace
 
 from langlauf.analysis.registry import Analysis, Registry
 from langlauf.analysis.schema import InvalidInput
-from langlauf.api.context import Context
+from langlauf.api.context import ApiContext
 from langlauf.api.openapi.schema import required_example
-from langlauf.api.submit_request import read_order
+from langlauf.api.submit_request import read_submit_request
 from langlauf.auth.caller import Caller
 from langlauf.clock import new_word
 from langlauf.domain.access import KEY_ALPHABET
 from langlauf.domain.errors import Overloaded, StoreUnavailable
 from langlauf.domain.job import Accepted, Duplicate, JobRecord, QueueFull, Replayed
 from langlauf.problems import Problem
-from langlauf.service.submit import Submissions
+from langlauf.service.submit import SubmitService
 from langlauf.settings import Settings
 from langlauf.ui.form_fields import CHECKED, FieldChoice, FieldKind, FormField, form_fields
 from langlauf.ui.form_validation import (
@@ -79,7 +79,7 @@ def analysis_card(analysis: Analysis, *, is_default: bool) -> AnalysisCard:
     )
 
 
-def example_command(context: Context, visit: PageRequest, caller: Caller, offer: AnalysisCard) -> str:
+def example_command(context: ApiContext, visit: PageRequest, caller: Caller, offer: AnalysisCard) -> str:
     """A command that starts the analysis, ready to be pasted into a shell."""
     return curl_command(context, visit, caller, msgspec.json.encode(offer.example).decode())
 
@@ -165,11 +165,11 @@ def idempotency_key(key: str, body: Mapping[str, Any]) -> str:
 
 
 async def submit_job(
-    submissions: Submissions, caller: Caller, body: dict[str, Any], key: str, language: str
+    submissions: SubmitService, caller: Caller, body: dict[str, Any], key: str, language: str
 ) -> SubmitOutcome:
     """Submits it; whatever the API would refuse is refused here for the same reason. Mails speak as the page does."""
     try:
-        order, _ = read_order(body, idempotency_key(key, body))
+        order, _ = read_submit_request(body, idempotency_key(key, body))
         if order.notify is not None:
             order = replace(order, notify=replace(order.notify, language=language))
         submitted = await submissions.submit(caller, order)

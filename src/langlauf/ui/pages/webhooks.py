@@ -7,10 +7,10 @@ import msgspec
 from starlette.responses import Response
 
 from langlauf.analysis.schema import InvalidInput
-from langlauf.api.context import Context
+from langlauf.api.context import ApiContext
 from langlauf.api.wire import shown_target
 from langlauf.auth.caller import Caller
-from langlauf.auth.rates import Kind, count_apart
+from langlauf.auth.rates import RateKind, enforce_own_rate_limit
 from langlauf.domain.access import LONGEST_KEY_NAME, Scope
 from langlauf.domain.delivery import (
     DELIVERY_STATUSES,
@@ -26,13 +26,13 @@ from langlauf.domain.webhook import LONGEST_WEBHOOK_URL
 from langlauf.problems import forbidden, not_found
 from langlauf.service.webhooks import (
     SWITCHED_OFF,
+    CreatedEndpoint,
     EndpointDisabled,
     EndpointExists,
-    MadeEndpoint,
-    Standing,
+    EndpointHealth,
+    SendResult,
     TooManyEndpoints,
-    Tried,
-    standing,
+    endpoint_health,
 )
 from langlauf.ui.form_validation import webhook_url_error
 from langlauf.ui.page_request import PageRequest
@@ -47,7 +47,7 @@ class EndpointRow(msgspec.Struct, frozen=True, kw_only=True):
     """An endpoint as the page shows it."""
 
     endpoint: WebhookEndpoint
-    standing: Standing
+    endpoint_health: EndpointHealth
 
 
 class DeliveryRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,10 +75,10 @@ class EndpointForm(msgspec.Struct, frozen=True, kw_only=True):
 class EndpointOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What came of a form, told at the top of the page."""
 
-    made: MadeEndpoint | None = None
+    made: CreatedEndpoint | None = None
     #: whether the secret is of a new endpoint, not a new one of an old endpoint
     added: bool = False
-    tried: Tried | None = None
+    tried: SendResult | None = None
     tried_url: str = ""
     replayed: int | None = None
     #: the code of a refusal
@@ -88,7 +88,7 @@ class EndpointOutcome(msgspec.Struct, frozen=True, kw_only=True):
 class WebhookPages:
     """`/webhooks`, and where its forms are sent to."""
 
-    def __init__(self, context: Context, renderer: PageRenderer) -> None:
+    def __init__(self, context: ApiContext, renderer: PageRenderer) -> None:
         self._context = context
         self._webhooks = context.services.webhooks
         self._renderer = renderer
@@ -133,7 +133,7 @@ class WebhookPages:
     async def test(self, visit: PageRequest, caller: Caller, _: Mapping[str, str]) -> Response:
         """Sends a test event, and tells on the page what came back."""
         endpoint = await self._existing(visit, caller)
-        self._count(visit, caller, Kind.WEBHOOK_TEST, "Too many test events")
+        self._count(visit, caller, RateKind.WEBHOOK_TEST, "Too many test events")
         tried = await self._webhooks.test(caller.org_id, endpoint.endpoint_id)
         return await self._page(visit, caller, said=EndpointOutcome(tried=tried, tried_url=endpoint.url))
 
@@ -155,7 +155,7 @@ class WebhookPages:
     async def replay_failed(self, visit: PageRequest, caller: Caller, _: Mapping[str, str]) -> Response:
         """Sends again what an endpoint did not take."""
         endpoint = await self._existing(visit, caller)
-        self._count(visit, caller, Kind.REPLAY, "Too many replays")
+        self._count(visit, caller, RateKind.REPLAY, "Too many replays")
         try:
             replayed = await self._webhooks.replay_failed(caller.org_id, endpoint.endpoint_id)
         except EndpointDisabled:
@@ -167,15 +167,15 @@ class WebhookPages:
         notification_id = visit.request.path_params["notification_id"]
         if await self._webhooks.delivery(caller.org_id, notification_id) is None:
             raise not_found()
-        self._count(visit, caller, Kind.REPLAY, "Too many replays")
+        self._count(visit, caller, RateKind.REPLAY, "Too many replays")
         try:
             await self._webhooks.replay(caller.org_id, notification_id)
         except EndpointDisabled:
             return await self._page(visit, caller, said=EndpointOutcome(refused="endpoint_disabled"), status=409)
         return await self._page(visit, caller, said=EndpointOutcome(replayed=1))
 
-    def _count(self, visit: PageRequest, caller: Caller, kind: Kind, what: str) -> None:
-        count_apart(self._context.rates, visit.request, kind, caller.org_id, what)
+    def _count(self, visit: PageRequest, caller: Caller, kind: RateKind, what: str) -> None:
+        enforce_own_rate_limit(self._context.rates, visit.request, kind, caller.org_id, what)
 
     async def _existing(self, visit: PageRequest, caller: Caller) -> WebhookEndpoint:
         found = await self._webhooks.one(caller.org_id, _endpoint_id(visit))
@@ -198,7 +198,7 @@ class WebhookPages:
         found = await self._webhooks.deliveries(caller.org_id, DeliveryFilter(status=wanted, limit=MAX_DELIVERIES))
         now = self._webhooks.clock.now()
         values: dict[str, Any] = {
-            "lines": [EndpointRow(endpoint=one, standing=standing(one, now)) for one in endpoints],
+            "lines": [EndpointRow(endpoint=one, endpoint_health=endpoint_health(one, now)) for one in endpoints],
             "rows": [_delivery_row(one, endpoints) for one in found],
             "only": wanted or "",
             "statuses": DELIVERY_STATUSES,

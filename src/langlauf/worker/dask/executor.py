@@ -15,7 +15,7 @@ from distributed import Client, KilledWorker
 from distributed.client import ClosedClientError, FutureCancelledError
 
 from langlauf.analysis.naming import reference_to
-from langlauf.analysis.payload import LARGE, aside
+from langlauf.analysis.payload import LARGE, run_in_thread
 from langlauf.clock import new_id
 from langlauf.domain.errors import AnalysisError, PermanentError, StaleAttempt, TransientError
 from langlauf.telemetry.log import LogEvent, log_event
@@ -75,7 +75,9 @@ class DaskExecutor:
         try:
             said = await _while_it_lasts(place, session.ask(task, write(call)))
             return (
-                await aside(read_answer, said) if isinstance(said, bytes) and len(said) > LARGE else read_answer(said)
+                await run_in_thread(read_answer, said)
+                if isinstance(said, bytes) and len(said) > LARGE
+                else read_answer(said)
             )
         except StaleAttempt:
             raise

@@ -9,7 +9,7 @@ from asyncio import StreamReader, StreamWriter
 
 import msgspec
 
-from langlauf.analysis.payload import LARGE, aside
+from langlauf.analysis.payload import LARGE, run_in_thread
 from langlauf.domain.outcome import Failure
 
 _LENGTH = struct.Struct("!Q")
@@ -252,14 +252,16 @@ class WorkerLine:
     async def send(self, message: ToProcess) -> None:
         """Returns once the message is on its way."""
         large = isinstance(message, Found) and is_large(*message.payloads)
-        self._writer.write(await aside(frame, message) if large else frame(message))
+        self._writer.write(await run_in_thread(frame, message) if large else frame(message))
         await self._writer.drain()
 
     async def receive(self) -> FromProcess:
         """The next message; raises EOFError (or ConnectionError) where the process is gone."""
         (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
         data = await self._reader.readexactly(length)
-        message: FromProcess = await aside(_from_process.decode, data) if length > LARGE else _from_process.decode(data)
+        message: FromProcess = (
+            await run_in_thread(_from_process.decode, data) if length > LARGE else _from_process.decode(data)
+        )
         return message
 
     def close(self) -> None:
