@@ -12,8 +12,7 @@ from langlauf.analysis.registry import Registry
 from langlauf.auth.keyring import USES_EVERY_SECONDS, Authenticator, Keyring
 from langlauf.auth.sessions import Sessions
 from langlauf.auth.tokens import JobTokens
-from langlauf.compat.sqlite_import import import_v1
-from langlauf.compat.unnamed_jobs import name_jobs
+from langlauf.compat.sqlite_import import import_v1, name_jobs
 from langlauf.compat.v1_records import UNNAMED
 from langlauf.delivery.checked_connection import Doors, Resolver, trust_in
 from langlauf.delivery.mail import Mails
@@ -44,7 +43,7 @@ from langlauf.service.services import Services
 from langlauf.service.submit import SubmitService
 from langlauf.service.webhooks import WebhookService
 from langlauf.settings import Settings
-from langlauf.store.blobs.location import open_blobs
+from langlauf.store.blobs.large import open_blobs
 from langlauf.store.blobs.protocol import Blobs
 from langlauf.store.health import WATCH_SECONDS
 from langlauf.store.protocol import Store
@@ -234,7 +233,9 @@ def make_mails(store: Store, settings: Settings) -> Channel:
     """The channel of mail, where the settings say how it is sent."""
     if settings.smtp is None or settings.mail_from is None:
         return Silent("no mail server is set up: see LANGLAUF_SMTP")
-    from langlauf.ui.emails import EmailWriter  # templates and words that a worker without mail has no use for
+    from langlauf.ui.emails import (
+        EmailWriter,  # templates and words that a worker without mail has no use for
+    )
 
     return Mails(
         store,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from langlauf.clock import new_id
-from langlauf.store.blobs.location import open_blobs
+from langlauf.store.blobs.large import open_blobs
 from langlauf.store.blobs.protocol import Blobs
 from tests.blobs.object_store import CREDENTIALS, ObjectStore, object_store
 

@@ -15,10 +15,10 @@ from langlauf.clock import SystemClock
 from langlauf.domain.instant import after
 from langlauf.domain.outcome import Completed
 from langlauf.domain.retention import RetentionPolicy
-from langlauf.store.blobs.blocking import BlockingPayloads
 from langlauf.store.blobs.files import FileBlobs
 from langlauf.store.sqlite.driver import SqliteStore
-from langlauf.store.sqlite.verify import check_file
+from langlauf.store.sqlite.snapshot import check_file
+from langlauf.store.tools.blocking_payloads import BlockingPayloads
 from tests.blobs.blob_stores import open_with, play_with
 from tests.blobs.conftest import Open
 from tests.support.stores import DAY, Maker, SetClock

@@ -10,8 +10,8 @@ import pytest
 
 from langlauf.domain.errors import SettingsError, StoreUnavailable
 from langlauf.store.blobs.files import FileBlobs
-from langlauf.store.blobs.objects import Bucket, ObjectBlobs
 from langlauf.store.blobs.protocol import KEYS_PER_PAGE, Blobs
+from langlauf.store.blobs.s3 import Bucket, ObjectBlobs
 from tests.blobs.conftest import SECONDS, Open
 from tests.blobs.object_store import CREDENTIALS, ObjectStore
 

@@ -11,8 +11,8 @@ from langlauf.domain.errors import SettingsError
 from langlauf.hints import Hints
 from langlauf.settings import load_settings
 from langlauf.store.blobs.files import FileBlobs
-from langlauf.store.blobs.location import open_blobs, read_bucket
-from langlauf.store.blobs.objects import Bucket
+from langlauf.store.blobs.large import open_blobs
+from langlauf.store.blobs.s3 import Bucket, read_bucket
 
 
 @pytest.mark.parametrize("text", ["{}/b", "file://{}/b", "file://localhost{}/b", "file://{}/%62"])

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from langlauf.cli.main import main
 from langlauf.client import Client, ClientError
-from langlauf.store.sqlite.verify import check_file, verify_file
+from langlauf.store.sqlite.snapshot import check_file, verify_file
 from langlauf.store.tools import backup
 from tests.support.server import command, environment, serving
 from tests.support.stores import Maker, SetClock, query, with_store

@@ -15,7 +15,7 @@ from langlauf.compat.v1_records import UNNAMED
 from langlauf.domain.job import payload_hash
 from langlauf.hints import Hints
 from langlauf.settings import load_settings
-from langlauf.store.sqlite.verify import verify_file
+from langlauf.store.sqlite.snapshot import verify_file
 from langlauf.store.tools.drivers import copy_store
 from langlauf.store.tools.location import SqlitePlace
 from tests.support.stores import Maker, SetClock, query

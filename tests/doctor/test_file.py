@@ -17,8 +17,8 @@ from langlauf.doctor.findings import Level, Seen
 from langlauf.doctor.patient import Patient
 from langlauf.doctor.registry import CHECKS
 from langlauf.settings import load_settings
+from langlauf.store.sqlite.health import file_system_of, over_network
 from langlauf.store.sqlite.inspection import SqliteExaminer
-from langlauf.store.sqlite.mounts import file_system_of, over_network
 from langlauf.store.tools.backup import back_up
 from langlauf.store.tools.location import SqlitePlace
 from tests.doctor.scene import Ward, opened
@@ -214,7 +214,7 @@ def test_a_check_that_hangs_does_not_hold_up_the_others(sqlite: Ward, monkeypatc
     """A pipe in place of the list of mounts gives no answer for ever; the check says so in its time."""
     pipe = sqlite.folder / "mounts"
     os.mkfifo(pipe)
-    monkeypatch.setattr("langlauf.store.sqlite.mounts._MOUNTS", pipe)
+    monkeypatch.setattr("langlauf.store.sqlite.health._MOUNTS", pipe)
     monkeypatch.setattr("langlauf.cli.doctor.SECONDS", 0.3)
     monkeypatch.setattr("langlauf.doctor.running._NOTICE_SECONDS", 0.1)
     found = sqlite.examine()

@@ -15,7 +15,7 @@ import pytest
 from langlauf.domain.attempt import Write
 from langlauf.domain.event import EventType
 from langlauf.store.group_commit import Recording
-from langlauf.store.sqlite.verify import check_file
+from langlauf.store.sqlite.snapshot import check_file
 from tests.simulation.mutants import ALIVE, altered, without
 from tests.simulation.schedule import Run, play, shrink
 from tests.simulation.stage import Fate

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from langlauf.cli.transfer import copy_store_command
-from langlauf.compat.transfer import import_into
+from langlauf.compat.sqlite_import import import_into
 from langlauf.compat.v1_import import ImportReport
 from langlauf.domain.access import DEFAULT_SCOPES, ApiKey, HashedKey, hash_key
 from langlauf.domain.attempt import Backoff, ClaimRequest

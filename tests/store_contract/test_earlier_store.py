@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from langlauf.compat.transfer import export_from, import_into
+from langlauf.compat.sqlite_import import import_into
+from langlauf.compat.v1_export import export_from
 from langlauf.domain.attempt import Checkpoint
 from langlauf.domain.instant import from_text
 from langlauf.domain.retention import RetentionPolicy

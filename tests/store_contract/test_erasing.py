@@ -6,8 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from langlauf.compat.transfer import export_from
-from langlauf.compat.v1_export import ExportReport
+from langlauf.compat.v1_export import ExportReport, export_from
 from langlauf.domain.access import ApiKey, HashedKey, Scope
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
 from langlauf.domain.delivery import FINAL_SUBJECTS, WebhookEndpoint

@@ -15,7 +15,7 @@ from langlauf.hints import Hints
 from langlauf.store.postgres.blocking_connection import BlockingConnection
 from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.postgres.snapshot import PostgresSnapshot
-from langlauf.store.sqlite.verify import check_file
+from langlauf.store.sqlite.snapshot import check_file
 from langlauf.store.tools.verify import Violation, check
 from tests.support.outbox import told
 from tests.support.postgres import execute, fetch, fresh_database

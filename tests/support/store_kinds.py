@@ -12,7 +12,7 @@ from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.postgres.snapshot import check_database
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.driver import SqliteStore
-from langlauf.store.sqlite.verify import check_file
+from langlauf.store.sqlite.snapshot import check_file
 from langlauf.store.tools.verify import Violation
 from tests.support.postgres import execute, fetch
 from tests.support.postgres_stores import migrated_database

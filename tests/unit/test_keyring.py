@@ -23,7 +23,7 @@ from langlauf.domain.access import (
 from langlauf.domain.instant import after
 from langlauf.hints import Hints
 from langlauf.service.keys import KeyService
-from langlauf.store.sqlite.access import SqliteAccess
+from langlauf.store.sqlite.admin import SqliteAccess
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.support.stores import START, SetClock
 

@@ -13,8 +13,8 @@ from langlauf.domain.state import Status
 from langlauf.store.migrate import migrations_in
 from langlauf.store.sqlite.connection import migrate, open_connection
 from langlauf.store.sqlite.driver import SqliteStore
+from langlauf.store.sqlite.snapshot import check_file
 from langlauf.store.sqlite.store_copy import target_of
-from langlauf.store.sqlite.verify import check_file
 from langlauf.store.tools.store_copy import Progress
 from langlauf.store.tools.tables import BY_NAME
 from tests.support.schema_dump import dump

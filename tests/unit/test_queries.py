@@ -11,9 +11,11 @@ from langlauf.store.sqlite.connection import MEMORY, migrate, open_connection
 from langlauf.store.sqlite.driver import _FENCE
 
 PACKAGE = "langlauf.store.sqlite"
-FEED = load(PACKAGE, "feed.sql")
-READS = {**load(PACKAGE, "reads.sql", "lists.sql"), **{name: FEED[name] for name in FEED if name.startswith("read_")}}
-HOT = {**load(PACKAGE, "writes.sql", "clock.sql", "access.sql", "inbox.sql", "workers.sql", "overview.sql"), **READS}
+READS = load(PACKAGE, "reads.sql", "lists.sql")
+MARKS = {name: sql for name, sql in load(PACKAGE, "deliveries.sql").items() if name.startswith("mark_")}
+#: Erasing an org reads the schema and all its rows; no request does.
+ADMIN = {name: sql for name, sql in load(PACKAGE, "admin.sql").items() if not name.startswith("org_")}
+HOT = {**load(PACKAGE, "writes.sql", "clock.sql", "overview.sql"), **ADMIN, **READS, **MARKS}
 #: What a plan may walk through from end to end: tables that stay small, and indexes of what waits and runs.
 _FEW = "idx_lanes_turn|idx_jobs_lane_head|idx_jobs_lane_due|idx_jobs_timeout_detection|idx_api_keys_org"
 SMALL = re.compile(

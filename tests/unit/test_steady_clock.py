@@ -21,7 +21,7 @@ from langlauf.hints import Hints
 from langlauf.store.sqlite import connection
 from langlauf.store.sqlite.clock import TOLERANCE, settled
 from langlauf.store.sqlite.driver import SqliteStore
-from langlauf.store.sqlite.verify import check_file
+from langlauf.store.sqlite.snapshot import check_file
 from tests.support.server import ROOT, environment
 from tests.support.stores import LEASE_SECONDS, Maker, SetClock, opened, query
 from tests.unit.machine_clock import HOUR, Machine

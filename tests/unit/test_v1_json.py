@@ -11,13 +11,13 @@ import pytest
 
 from langlauf.compat import sqlite_import as importing
 from langlauf.compat.sqlite_import import import_v1
-from langlauf.compat.transfer import export_from
+from langlauf.compat.v1_export import export_from
 from langlauf.domain.errors import StoreError
 from langlauf.domain.instant import from_text, to_text
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.store.sqlite.driver import SqliteStore
+from langlauf.store.sqlite.snapshot import verify_file
 from langlauf.store.sqlite.store_copy import put_rows
-from langlauf.store.sqlite.verify import verify_file
 from langlauf.store.tools.location import SqlitePlace
 from langlauf.store.tools.store_copy import Row
 from langlauf.store.tools.tables import Table

@@ -13,7 +13,7 @@ from langlauf.domain.redact import redact_json
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.domain.state import Status
 from langlauf.store.protocol import Store
-from langlauf.store.sqlite.verify import check_file, verify_file
+from langlauf.store.sqlite.snapshot import check_file, verify_file
 from langlauf.store.tools.verify import RULES
 from tests.support.broken_store import Breakable, breakable
 from tests.support.outbox import told

@@ -9,7 +9,7 @@ import pytest
 from langlauf import Job, Langlauf
 from langlauf.auth.caller import internal_caller
 from langlauf.bootstrap import Runtime
-from langlauf.store.sqlite.verify import verify_file
+from langlauf.store.sqlite.snapshot import verify_file
 from tests.support.running_app import ORG, done, result, run
 
 

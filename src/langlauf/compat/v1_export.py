@@ -19,9 +19,11 @@ from langlauf.domain.instant import to_text
 from langlauf.domain.job import INLINE_REF
 from langlauf.domain.result import Snapshot as Result
 from langlauf.domain.result import StoredResult
-from langlauf.store.blobs.blocking import BlockingPayloads
 from langlauf.store.blobs.names import folder_of
 from langlauf.store.rows import job_from
+from langlauf.store.sqlite.snapshot import sound_snapshot_of
+from langlauf.store.tools.blocking_payloads import BlockingPayloads
+from langlauf.store.tools.location import Place, PostgresPlace
 from langlauf.store.tools.verify import Row, Snapshot, place_of
 
 Entry = tuple[str, Any]
@@ -52,11 +54,20 @@ class ExportReport(msgspec.Struct, frozen=True, kw_only=True):
     also: dict[str, int] = {}
 
 
-def export_snapshot(
-    snapshot: Snapshot, write: Write, payloads: BlockingPayloads | None, org_id: str | None = None
+def export_from(
+    place: Place, write: Write, payloads: BlockingPayloads | None = None, org_id: str | None = None
 ) -> ExportReport:
-    """Hands the document out in pieces, blobs included; raises `StoreError` where the store cannot be read."""
-    return _Export(snapshot, write, payloads, org_id).run()
+    """Write a store, or all of one org, in the format of the earlier system, piece by piece, blobs included.
+
+    Raises `StoreError` where the store cannot be read.
+    """
+    if isinstance(place, PostgresPlace):
+        from langlauf.store.postgres.snapshot import snapshot_of  # its library comes with an extra
+
+        with snapshot_of(place.url) as snapshot:
+            return _Export(snapshot, write, payloads, org_id).run()
+    with sound_snapshot_of(place.path) as file:
+        return _Export(file, write, payloads, org_id).run()
 
 
 class _Export:

@@ -4,7 +4,7 @@ from langlauf.doctor.check import Check, Needs
 from langlauf.doctor.findings import Seen, fine, odd, some, unknown, wrong
 from langlauf.doctor.patient import Patient
 from langlauf.domain.errors import PayloadUnavailable
-from langlauf.store.blobs.garbage import is_garbage
+from langlauf.store.blobs.large import is_garbage
 
 _SAMPLE, _ALL = 50, 10_000_000
 _SAMPLE_KEYS = 1_000

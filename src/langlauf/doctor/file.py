@@ -7,7 +7,7 @@ from typing import cast
 from langlauf.doctor.check import Check, Needs
 from langlauf.doctor.findings import Seen, fine, odd, size, some, wrong
 from langlauf.doctor.patient import Patient
-from langlauf.store.sqlite.mounts import over_network
+from langlauf.store.sqlite.health import over_network
 from langlauf.store.tools.backup import last_backup
 from langlauf.store.tools.inspection import FileExaminer
 from langlauf.store.tools.location import SqlitePlace

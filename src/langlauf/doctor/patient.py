@@ -9,7 +9,7 @@ from langlauf.domain.health import WorkerStatus
 from langlauf.domain.instant import Instant
 from langlauf.domain.overview import StartedJob, WaitingJobs
 from langlauf.settings import Settings
-from langlauf.store.blobs.blocking import BlockingPayloads
+from langlauf.store.tools.blocking_payloads import BlockingPayloads
 from langlauf.store.tools.inspection import (
     ClockSeen,
     Examiner,

@@ -1,8 +1,11 @@
 """What a store asks where a payload is written, read or removed: whether it lies outside of the rows, and where."""
 
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Protocol, TypeGuard
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -12,12 +15,36 @@ from langlauf.domain.job import INLINE_REF
 from langlauf.domain.outcome import Completed
 from langlauf.domain.result import PayloadSource, ReferencedPayloads, Snapshot
 from langlauf.store.admin import AccessStore
-from langlauf.store.blobs.garbage import collect
-from langlauf.store.blobs.names import IDENTITY, read_ref, store_name
+from langlauf.store.blobs.files import FileBlobs
+from langlauf.store.blobs.names import IDENTITY, Place, read_ref, store_name
 from langlauf.store.blobs.owner import INSTANCE, BlobOwner, BlobsOfAnother, Whereabouts
 from langlauf.store.blobs.payloads import Payloads, unavailable
 from langlauf.store.blobs.protocol import Blobs
+from langlauf.store.blobs.s3 import ObjectBlobs, read_bucket
 from langlauf.telemetry.log import LogEvent, log_event
+
+SUPPORTED = "a path, file:///path or s3://bucket/prefix"
+_SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*)://")
+
+
+def open_blobs(text: str, *, seconds: float) -> Blobs:
+    """The place that LANGLAUF_BLOBS names; raises `SettingsError` where it names none. Nothing is touched yet."""
+    match = _SCHEME.match(text)
+    if match is None:
+        return FileBlobs(Path(text).expanduser().absolute())
+    scheme = match[1].lower()
+    if scheme == "file":
+        return FileBlobs(_folder(text))
+    if scheme == "s3":
+        return ObjectBlobs(read_bucket(text), seconds=seconds)
+    raise SettingsError(f"LANGLAUF_BLOBS: {scheme}:// is not supported; give {SUPPORTED}")
+
+
+def _folder(text: str) -> Path:
+    parts = urlsplit(text)
+    if parts.netloc not in ("", "localhost") or parts.query or parts.fragment or len(parts.path) <= 1:
+        raise SettingsError(f"LANGLAUF_BLOBS={text!r} names no folder: write file:///path, with three slashes")
+    return Path(unquote(parts.path))
 
 
 class Rows(Protocol):
@@ -166,3 +193,27 @@ def _is_over(text: str, limit: int) -> bool:
     if len(text) > limit:
         return True
     return not text.isascii() and len(text.encode()) > limit
+
+
+#: What jobs, by org and id, still name: read as it is now.
+Kept = Callable[[Sequence[tuple[str, str]]], Awaitable[Mapping[tuple[str, str], ReferencedPayloads]]]
+
+
+async def collect(kept_payloads: Kept, payloads: Payloads, *, min_age: float = 0.0) -> int:
+    """Walks over all blobs, a page at a time, and tells how many went. Safe to cut, and to run beside another."""
+    removed = 0
+    async for page in payloads.pages(min_age=min_age):
+        # Asked after the page was read: a job that has ended by now wrote all it ever will.
+        kept = await kept_payloads(sorted({(place.org_id, place.job_id) for place in page}))
+        garbage = [place for place in page if is_garbage(place, kept.get((place.org_id, place.job_id)))]
+        await payloads.remove(garbage)
+        removed += len(garbage)
+    return removed
+
+
+def is_garbage(place: Place, job: ReferencedPayloads | None) -> bool:
+    """Whether no row names a blob, and none ever will."""
+    if job is None:
+        return True
+    refs = (read_ref(text) for text in job.refs)
+    return job.ended and place.name not in {ref.digest for ref in refs if ref is not None}

@@ -9,13 +9,13 @@ import msgspec
 
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.instant import Instant
-from langlauf.store.blobs.blocking import BlockingPayloads
 from langlauf.store.migrate import migrations_in
 from langlauf.store.postgres.blocking_connection import PAGE, WIDE_PAGE, BlockingConnection, Row
 from langlauf.store.postgres.connection import parse_url
 from langlauf.store.postgres.migrate import PACKAGE, applied_migrations
 from langlauf.store.postgres.server import prepare
 from langlauf.store.queries import load
+from langlauf.store.tools.blocking_payloads import BlockingPayloads
 from langlauf.store.tools.store_copy import half_copied
 from langlauf.store.tools.verify import Violation, Watch, check, rule_queries
 

@@ -1,7 +1,10 @@
 """A batch of writes in one transaction: what goes together is written together."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+import apsw
+import msgspec
 
 from langlauf.domain.attempt import ClaimRequest
 from langlauf.domain.job import NewJob
@@ -9,16 +12,18 @@ from langlauf.domain.read_models import CancelRequest, JobView, MarkRead
 from langlauf.domain.retention import HoldRequest, ResultGone
 from langlauf.store.group_commit import Recording
 from langlauf.store.retention import RetireBatch
-from langlauf.store.sqlite import (
-    claim,
-    desk,
-    end,
-    record,
-    retention,
-    submit,
-    sweep,
-)
-from langlauf.store.sqlite.transaction import Transaction
+from langlauf.store.sqlite import claim, end, record, retention, submit, sweep
+from langlauf.store.sqlite.lists import RunRead
+from langlauf.store.sqlite.transaction import Row, Transaction
+
+T = TypeVar("T")
+
+
+class Change(msgspec.Struct, frozen=True):
+    """Something rare to write: what it does, and whose turn it takes."""
+
+    run: Callable[[Transaction], Any]
+    org_id: str | None = None
 
 
 def hold(tx: Transaction, wish: HoldRequest) -> JobView | ResultGone | None:
@@ -66,7 +71,7 @@ RARE: dict[type, Callable[[Transaction, Any], Any]] = {
     RetireBatch: retention.retire_batch,
     MarkRead: mark_read,
     HoldRequest: hold,
-    desk.Change: desk.make_change,
+    Change: lambda tx, change: change.run(tx),
 }
 
 
@@ -99,3 +104,21 @@ def order_of(batch: Sequence[Any]) -> tuple[list[list[int]], list[int]]:
         kind = type(operation)
         (claims if kind is ClaimRequest else sets.get(kind, others)).append(place)
     return [places for places in sets.values() if places], others + claims
+
+
+class StoreComponent:
+    """A part of a store, over its connections."""
+
+    def __init__(self, read: RunRead, write: Callable[[Any], Awaitable[Any]], queries: Mapping[str, str]) -> None:
+        self._read = read
+        self._write = write
+        self._queries = queries
+
+    async def _rows(self, query: str, /, **values: Any) -> list[Row]:
+        def read(connection: apsw.Connection) -> list[Row]:
+            return connection.execute(self._queries[query], values).fetchall()
+
+        return await self._read(read)
+
+    async def _change(self, change: Callable[[Transaction], T], org_id: str | None = None) -> T:
+        return cast("T", await self._write(Change(change, org_id)))

@@ -239,3 +239,57 @@ SELECT count(*) FROM delivery_lanes WHERE paused_until > :now
 
 -- name: count_disabled_endpoints
 SELECT count(*) FROM webhook_endpoints WHERE disabled_at IS NOT NULL
+
+-- name: add_mail_mark
+INSERT INTO mail_marks (org_id, address, mark, at) VALUES (:org_id, :address, :mark, :now) ON CONFLICT DO NOTHING
+
+-- name: remove_mail_mark
+DELETE FROM mail_marks WHERE org_id = :org_id AND address = :address AND mark = :mark
+
+-- name: read_mail_marks
+SELECT org_id, address, mark, at FROM mail_marks
+WHERE org_id = :org_id AND (:address IS NULL OR address = :address) ORDER BY address, mark
+
+-- name: forget_mail_admissions
+DELETE FROM mail_admissions WHERE org_id = :org_id AND at <= :before
+
+-- name: admit_mail
+-- Lets a mail out unless the org, or the address in this org, has had as many as it may.
+INSERT INTO mail_admissions (org_id, notification_id, attempt, address, at)
+SELECT :org_id, :notification_id, :attempt, :address, :now
+WHERE (SELECT count(*) FROM mail_admissions AS one INDEXED BY idx_mail_admissions_org
+       WHERE one.org_id = :org_id AND one.at > :org_since) < :org_quota
+  AND (SELECT count(*) FROM mail_admissions AS one INDEXED BY idx_mail_admissions_address
+       WHERE one.org_id = :org_id AND one.address = :address AND one.at > :address_since) < :address_quota
+ON CONFLICT DO NOTHING
+
+-- name: mail_admitted
+SELECT 1 FROM mail_admissions WHERE org_id = :org_id AND notification_id = :notification_id AND attempt = :attempt
+
+-- name: mails_to_address
+SELECT count(*) FROM mail_admissions INDEXED BY idx_mail_admissions_address
+WHERE org_id = :org_id AND address = :address AND at > :address_since
+
+-- name: mark_message
+-- The id of a message begins as its job's does, and which one it is of follows from all of it.
+UPDATE job_rows INDEXED BY idx_jobs_id SET read_at = :now
+WHERE job_id BETWEEN substr(:notification_id, 1, min(14, length(:notification_id) - 1))
+    AND substr(:notification_id, 1, 14) || char(1114111)
+  AND substr(job_id, 1, 14) || '4' || substr(job_id, 16) = :notification_id
+  AND org = (SELECT org FROM orgs WHERE org_id = :org_id)
+  AND status IN ('completed', 'failed') AND (imported_at IS NULL OR imported_at < finished_at) AND read_at IS NULL
+
+-- name: mark_stored_message
+UPDATE outbox SET read_at = :now
+WHERE org_id = :org_id AND notification_id = :notification_id AND channel = 'in_app' AND read_at IS NULL
+
+-- name: mark_all
+-- Only ever later, and only for an org that has messages.
+INSERT INTO inbox_marks (org_id, read_until)
+SELECT :org_id, :until
+WHERE EXISTS (SELECT 1 FROM outbox AS one INDEXED BY idx_notifications_inbox
+              WHERE one.org_id = :org_id AND one.channel = 'in_app')
+   OR EXISTS (SELECT 1 FROM job_rows AS one INDEXED BY idx_jobs_org_status_updated
+              WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.status IN ('completed', 'failed')
+                AND one.finished_at IS NOT NULL AND (one.imported_at IS NULL OR one.imported_at < one.finished_at))
+ON CONFLICT (org_id) DO UPDATE SET read_until = excluded.read_until WHERE excluded.read_until > read_until

@@ -33,28 +33,15 @@ from langlauf.store.protocol import TenantReads
 from langlauf.store.queries import load
 from langlauf.store.retention import RetireBatch, retire
 from langlauf.store.rows import json_text
-from langlauf.store.sqlite import (
-    access,
-    backlog,
-    claim,
-    deliveries,
-    health,
-    mail,
-    orgs,
-    overview,
-    retention,
-    sweep,
-    workers,
-)
-from langlauf.store.sqlite.batch import run_batch
+from langlauf.store.sqlite import admin, claim, deliveries, health, overview, retention, sweep
+from langlauf.store.sqlite.batch import Change, run_batch
 from langlauf.store.sqlite.clock import SteadyClock
 from langlauf.store.sqlite.connection import MEMORY, applied_migrations, cannot_open, migrate, open_connection
-from langlauf.store.sqlite.desk import Change
 from langlauf.store.sqlite.long_reads import LongReads
-from langlauf.store.sqlite.memory import Memory
 from langlauf.store.sqlite.reads import SqliteTenantReads
 from langlauf.store.sqlite.snapshot import refuse_unfinished
 from langlauf.store.sqlite.transaction import Row, Transaction
+from langlauf.store.sqlite.writer_cache import WriterCache
 from langlauf.store.standing_claims import StandingClaims
 from langlauf.telemetry.log import LogEvent, log_event
 
@@ -82,22 +69,7 @@ _FEW = 32
 #: Errors that one operation brought upon itself; every other one of SQLite's means that the store is away.
 _REFUSED = (apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError, apsw.RangeError)
 
-_FILES = (
-    "writes.sql",
-    "reads.sql",
-    "lists.sql",
-    "feed.sql",
-    "inbox.sql",
-    "holding.sql",
-    "orgs.sql",
-    "retention.sql",
-    "access.sql",
-    "workers.sql",
-    "overview.sql",
-    "backlog.sql",
-    "deliveries.sql",
-    "mail.sql",
-)
+_FILES = ("writes.sql", "reads.sql", "lists.sql", "retention.sql", "admin.sql", "overview.sql", "deliveries.sql")
 
 
 class SqliteStore:
@@ -116,7 +88,7 @@ class SqliteStore:
         #: held while reads run; the writer takes it to empty the log
         self._no_reader = threading.RLock()
         self._commits = 0
-        self._memory = Memory()
+        self._memory = WriterCache()
         self._hints = hints
         self._standing = StandingClaims()
         self._durably = True
@@ -130,12 +102,12 @@ class SqliteStore:
         self._reads: GroupCommit[Read, Any] = GroupCommit(
             self._read_batch, name="langlauf-reads", holder=lambda read: read.org_id
         )
-        self.access = access.SqliteAccess(self._read, self._writes.do, self._queries)
-        self.orgs = orgs.SqliteOrgs(self._read, self._writes.do_later, self._queries)
-        self.workers = workers.SqliteWorkers(self._read, self._writes.do, self._queries)
+        self.access = admin.SqliteAccess(self._read, self._writes.do, self._queries)
+        self.orgs = admin.SqliteOrgs(self._read, self._writes.do_later, self._queries)
+        self.workers = admin.SqliteWorkers(self._read, self._writes.do, self._queries)
         self.deliveries = deliveries.SqliteDeliveries(self._read, self._writes.do, self._queries, clock.now)
-        self.mail = mail.SqliteMail(self._read, self._writes.do, self._queries)
-        self.duties = workers.SqliteDuties(self._read, self._writes.do, self._queries)
+        self.mail = deliveries.SqliteMail(self._read, self._writes.do, self._queries)
+        self.duties = admin.SqliteDuties(self._read, self._writes.do, self._queries)
         self.blobs = LargePayloads(self)
 
     @classmethod
@@ -315,11 +287,11 @@ class SqliteStore:
         return await self._read(read)
 
     async def paces(self) -> dict[str, float]:
-        return await self._read(lambda connection: backlog.paces(connection, self._queries))
+        return await self._read(lambda connection: overview.paces(connection, self._queries))
 
     async def load(self) -> QueueLoad:
         now = self.clock.now()
-        return await self._read(lambda connection: backlog.load(connection, self._queries, now))
+        return await self._read(lambda connection: overview.load(connection, self._queries, now))
 
     async def overview(self, *, since: Instant, most: int) -> Overview:
         def rows(connection: apsw.Connection, query: str, /, **values: int) -> list[Row]:
@@ -349,10 +321,10 @@ class SqliteStore:
 
     async def backlog(self, *, orgs: bool) -> Backlog:
         now = self.clock.now()
-        return await self._read(lambda connection: backlog.backlog(connection, self._queries, now, orgs=orgs))
+        return await self._read(lambda connection: overview.backlog(connection, self._queries, now, orgs=orgs))
 
     def usage(self) -> StoreUsage:
-        return backlog.usage(self.path, (self._writes, self._reads))
+        return overview.usage(self.path, (self._writes, self._reads))
 
     async def whereabouts(self) -> Whereabouts:
         return await asyncio.to_thread(health.whereabouts, self.path)

@@ -19,8 +19,7 @@ from langlauf.store.rows import json_text
 from langlauf.store.sqlite.clock import SteadyClock
 from langlauf.store.sqlite.connection import BUSY_MILLISECONDS, OLDEST_SAFE_SQLITE, applied_migrations, open_connection
 from langlauf.store.sqlite.driver import LARGEST_LOG
-from langlauf.store.sqlite.health import whereabouts, why_unwritable
-from langlauf.store.sqlite.mounts import file_system_of
+from langlauf.store.sqlite.health import file_system_of, whereabouts, why_unwritable
 from langlauf.store.sqlite.retention import payloads_from
 from langlauf.store.sqlite.snapshot import changed_objects
 from langlauf.store.tools.inspection import (
@@ -34,14 +33,7 @@ from langlauf.store.tools.inspection import (
 )
 
 PACKAGE = "langlauf.store.sqlite"
-_FILES = (
-    "inspection.sql",
-    "overview.sql",
-    "workers.sql",
-    "retention.sql",
-    "access.sql",
-    "verify.sql",
-)
+_FILES = ("inspection.sql", "overview.sql", "admin.sql", "retention.sql", "verify.sql")
 _MOST_DAMAGES = 20
 
 

@@ -6,13 +6,17 @@ from typing import Any
 
 import apsw
 
+from langlauf.clock import machine_time
 from langlauf.domain.errors import StoreUnavailable
+from langlauf.domain.instant import Instant
 from langlauf.store.migrate import migrations_in
 from langlauf.store.queries import load
+from langlauf.store.sqlite.clock import SteadyClock
 from langlauf.store.sqlite.connection import MEMORY, applied_migrations, migrate, open_connection
 from langlauf.store.sqlite.transaction import Row
+from langlauf.store.tools.blocking_payloads import BlockingPayloads
 from langlauf.store.tools.store_copy import half_copied
-from langlauf.store.tools.verify import rule_queries
+from langlauf.store.tools.verify import Violation, Watch, check, rule_queries
 
 _SPELLING = {"is_json": "json_valid({})", "json": "{}"}
 
@@ -23,7 +27,7 @@ class SqliteSnapshot:
     def __init__(self, path: str, connection: apsw.Connection) -> None:
         self.connection = connection
         self._path = path
-        self._queries = load("langlauf.store.sqlite", "verify.sql", "transfer.sql", "access.sql") | rule_queries(
+        self._queries = load("langlauf.store.sqlite", "verify.sql", "transfer.sql", "admin.sql") | rule_queries(
             _SPELLING
         )
 
@@ -41,7 +45,7 @@ class SqliteSnapshot:
             connection.close()
 
     def tables_of_orgs(self) -> list[str]:
-        return [str(name) for (name,) in self.rows("org_tables")]
+        return [str(name) for (name,) in self.rows("exported_tables")]
 
     def rows_of_org(self, table: str, org_id: str) -> Iterator[dict[str, Any]]:
         named = '"' + table.replace('"', '""') + '"'
@@ -111,3 +115,24 @@ def sound_snapshot_of(path: str, *, unfinished: bool = False) -> Iterator[Sqlite
             yield snapshot
     except apsw.CorruptError as error:
         raise StoreUnavailable(f"the store {path} cannot be read: {error}") from error
+
+
+def verify_file(path: str) -> list[Violation]:
+    """Everything in the file that breaks a rule; warnings aside. Raises `StoreError` where it cannot be checked."""
+    return [found for found in check_file(path) if not found.warning]
+
+
+def check_file(
+    path: str,
+    *,
+    now: Instant | None = None,
+    watch: Watch = lambda *_: None,
+    payloads: BlockingPayloads | None = None,
+) -> Iterator[Violation]:
+    """What breaks a rule, warnings included, as it is found. Without `payloads` blobs are only counted."""
+    try:
+        with snapshot_of(path) as snapshot:
+            now = SteadyClock(machine_time()).look(snapshot.connection) if now is None else now
+            yield from check(snapshot, now, watch=watch, payloads=payloads)
+    except apsw.CorruptError as error:
+        yield Violation("integrity", None, None, str(error))

@@ -8,15 +8,14 @@ import apsw
 
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Lease, Partial
-from langlauf.domain.event import OUTBOUND, ActorType, EventType
+from langlauf.domain.event import FINAL_EVENTS, OUTBOUND, ActorType, EventType
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import INLINE_REF
 from langlauf.domain.outcome import Completed
 from langlauf.domain.read_models import JobView
 from langlauf.domain.result import SCHEMA_VERSION, ResultKind
 from langlauf.store.rows import json_text, view_from
-from langlauf.store.sqlite.memory import Memory
-from langlauf.store.sqlite.outbox import fill_outbox
+from langlauf.store.sqlite.writer_cache import WriterCache
 
 Row = tuple[Any, ...]
 Shown = Partial | Completed
@@ -26,6 +25,8 @@ Key = tuple[int, int, str]
 _NEWEST_RUN_WEIGHT = 0.2
 #: As plain texts: an enumeration computes the hash of a member in Python each time.
 _OUTBOUND = frozenset(kind.value for kind in OUTBOUND)
+#: The values of `fill_outbox`, in the order of `outgoing_event`.
+_OUTGOING = ("org_id", "job_id", "event_seq", "event_id", "event_type", "occurred_at", "trace_id", "result_id")
 #: The length of a UUID: the ids of events follow from such an id, and are kept for any other.
 _UUID = 36
 
@@ -34,11 +35,11 @@ class Transaction:
     """Runs named queries at one instant. Rows that nothing reads back before the commit are written set-wise."""
 
     def __init__(
-        self, connection: apsw.Connection, queries: Mapping[str, str], now: Instant, memory: Memory | None = None
+        self, connection: apsw.Connection, queries: Mapping[str, str], now: Instant, memory: WriterCache | None = None
     ) -> None:
         self.connection = connection
         self.now = now
-        self.memory = memory or Memory()
+        self.memory = memory or WriterCache()
         #: what was accepted in this transaction, by key, as a claim asks for it
         self.accepted: dict[int, Row] = {}
         self._queries = queries
@@ -269,7 +270,23 @@ class Transaction:
             self.connection.executemany(self._queries["touch_org"], [(org,) for org in touched])
         going_out, self._going_out = self._going_out, []
         if going_out:
-            fill_outbox(self.connection, self._queries, self.memory, going_out)
+            self._fill_outbox(going_out)
+
+    def _fill_outbox(self, events: Sequence[tuple[int, int, EventType]]) -> None:
+        """Add the messages about events, by job, number and kind. Mostly there are no receivers, and no query runs."""
+        memory = self.memory
+        if memory.listening is None:
+            memory.listening = frozenset(str(org_id) for (org_id,) in self.rows("any_endpoints"))
+        if memory.any_wishes is None:
+            memory.any_wishes = bool(self._number("wishes_exist"))
+        ends = [job for job, _, kind in events if kind in FINAL_EVENTS] if memory.any_wishes else []
+        wished = {job for (job,) in self.rows("any_wishes", jobs=json_text(ends))} if ends else set()
+        if not memory.listening and not wished:
+            return
+        for job, seq, kind in events:
+            row = self.one("outgoing_event", job=job, event_seq=seq)
+            if row and (row[0] in memory.listening or (job in wished and kind in FINAL_EVENTS)):
+                self.connection.execute(self._queries["fill_outbox"], dict(zip(_OUTGOING, row, strict=True)))
 
     def _write_counts(self, waiting: Counter[tuple[int, int]]) -> None:
         changes: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])

@@ -95,7 +95,7 @@ ORDER BY snapshot.row
 SELECT {notification_columns} FROM notifications AS notification
 WHERE :org_id IS NULL OR notification.org_id = :org_id
 
--- name: org_tables
+-- name: exported_tables
 -- Every table and view with rows of orgs.
 SELECT one.name FROM sqlite_schema AS one
 WHERE one.type IN ('table', 'view') AND EXISTS (SELECT 1 FROM pragma_table_info(one.name) AS own WHERE own.name = 'org_id')

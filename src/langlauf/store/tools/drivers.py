@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from functools import partial
 
-from langlauf.store.blobs.blocking import BlockingPayloads
-from langlauf.store.sqlite import inspection, store_copy, verify
+from langlauf.store.sqlite import inspection, snapshot, store_copy
 from langlauf.store.sqlite.snapshot import snapshot_of
+from langlauf.store.tools.blocking_payloads import BlockingPayloads
 from langlauf.store.tools.inspection import Examiner
 from langlauf.store.tools.location import Place, PostgresPlace
 from langlauf.store.tools.store_copy import Copy, CopyRefused, CopyReport, Reading, Target
@@ -21,7 +21,7 @@ def check_store(place: Place, *, watch: Watch, payloads: BlockingPayloads | None
         from langlauf.store.postgres.snapshot import check_database
 
         return check_database(place.url, watch=watch, payloads=payloads)
-    return verify.check_file(place.path, watch=watch, payloads=payloads)
+    return snapshot.check_file(place.path, watch=watch, payloads=payloads)
 
 
 def examiner_of(place: Place, *, seconds: float) -> Examiner:

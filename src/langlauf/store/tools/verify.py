@@ -14,10 +14,10 @@ from langlauf.domain.errors import PayloadUnavailable
 from langlauf.domain.instant import SECOND, Instant
 from langlauf.domain.job import FREE_TEXT_FIELDS, JobRecord, payload_hash
 from langlauf.domain.redact import redact
-from langlauf.store.blobs.blocking import BlockingPayloads
 from langlauf.store.blobs.names import folder_of
 from langlauf.store.queries import parse
 from langlauf.store.rows import job_from
+from langlauf.store.tools.blocking_payloads import BlockingPayloads
 from langlauf.store.tools.event_log import LogJudge
 
 #: Told of each step: what is checked, how much of it is done, how much there is.

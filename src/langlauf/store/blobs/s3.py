@@ -1,10 +1,12 @@
 """Blobs in an S3-compatible object store, without a thread per request."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
@@ -19,6 +21,11 @@ _CHECK_SECONDS = 10.0
 _PROBE = "probe"
 _MISSING = "LANGLAUF_BLOBS names an object store, and what speaks to one is not installed: pip install 'langlauf[s3]'"
 
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,62}")
+_PREFIX = re.compile(r"[A-Za-z0-9!_.'()=-]+(/[A-Za-z0-9!_.'()=-]+)*")
+_SWITCHES = {"true": True, "1": True, "false": False, "0": False}
+_PARAMETERS = ("endpoint", "region", "allow_http", "virtual_hosted")
+
 
 class Bucket(msgspec.Struct, frozen=True, kw_only=True):
     """Where an object store is. What is None comes from the AWS_… variables of the environment, credentials always."""
@@ -29,6 +36,39 @@ class Bucket(msgspec.Struct, frozen=True, kw_only=True):
     region: str | None = None
     allow_http: bool | None = None
     virtual_hosted: bool | None = None
+
+
+def read_bucket(text: str) -> Bucket:
+    """The bucket behind `s3://bucket/prefix?endpoint=…`. Credentials do not belong there, and are refused."""
+    parts = urlsplit(text)
+    prefix = parts.path.strip("/")
+    if "@" in parts.netloc or parts.fragment or not _BUCKET.fullmatch(parts.netloc):
+        raise SettingsError("LANGLAUF_BLOBS names no bucket: write s3://bucket or s3://bucket/prefix")
+    if prefix and (not _PREFIX.fullmatch(prefix) or {".", ".."} & set(prefix.split("/"))):
+        raise SettingsError(f"LANGLAUF_BLOBS: the prefix {prefix!r} holds something that not every object store takes")
+    values = dict(_parameter(*pair) for pair in parse_qsl(parts.query, keep_blank_values=True))
+    endpoint = values.get("endpoint")
+    if endpoint is not None and not endpoint.startswith(("http://", "https://")):
+        raise SettingsError("LANGLAUF_BLOBS: the endpoint must start with http:// or https://")
+    if endpoint is not None and endpoint.startswith("http://") and not values.get("allow_http"):
+        raise SettingsError("LANGLAUF_BLOBS: the endpoint is not encrypted; say allow_http=true if that is meant")
+    return Bucket(name=parts.netloc, prefix=prefix or None, **values)
+
+
+def _parameter(name: str, value: str) -> tuple[str, Any]:
+    if name not in _PARAMETERS:
+        raise SettingsError(
+            f"LANGLAUF_BLOBS: {name!r} is not known; there are {', '.join(_PARAMETERS)}, "
+            "and credentials come from the AWS_… variables of the environment"
+        )
+    if name in ("endpoint", "region"):
+        if not value:
+            raise SettingsError(f"LANGLAUF_BLOBS: {name} is empty")
+        return name, value
+    try:
+        return name, _SWITCHES[value.lower()]
+    except KeyError:
+        raise SettingsError(f"LANGLAUF_BLOBS: {name} is true or false") from None
 
 
 class ObjectBlobs:

@@ -9,13 +9,13 @@ import apsw
 _MOST_KEPT = 10_000
 
 
-class Memory:
+class WriterCache:
     """Numbers that stand for names, and counts. All is forgotten when a transaction came to nothing.
 
     Names keep their numbers for ever: they outlast a write of another process.
     """
 
-    def __init__(self, known: "Memory | None" = None) -> None:
+    def __init__(self, known: "WriterCache | None" = None) -> None:
         self._version: int | None = None
         self.orgs: dict[str, int] = known.orgs if known else {}
         self.org_ids: dict[int, str] = known.org_ids if known else {}
@@ -39,7 +39,7 @@ class Memory:
 
     def forget(self) -> None:
         """Everything is looked up again."""
-        vars(self).update(vars(Memory()))
+        vars(self).update(vars(WriterCache()))
 
     def follow(self, connection: apsw.Connection) -> bool:
         """Forgets all but names where another connection has written; asked inside a transaction. True: it was so."""
@@ -47,7 +47,7 @@ class Memory:
             if max(len(self.orgs), len(self.tickets), len(self.feed_places)) > _MOST_KEPT:
                 self.forget()
             return False
-        vars(self).update(vars(Memory(self)))
+        vars(self).update(vars(WriterCache(self)))
         return True
 
     def committed(self, connection: apsw.Connection) -> None:
