@@ -42,6 +42,10 @@ ON CONFLICT (only_row) DO UPDATE SET digest = excluded.digest, release = exclude
 #: Functions with this prefix read for one org, and run as the role that sees one org alone.
 _READ_PREFIX = "read_"
 _FUNCTION = re.compile(r"^CREATE(?: OR REPLACE)? FUNCTION (\w+)", re.MULTILINE)
+#: `-- query: name(parameters) RETURNS type`, continued in lines that begin with `--   `, and the query behind it.
+_QUERY = re.compile(r"^-- query: (.*\n(?:--   .*\n)*)((?s:.*?));\n", re.MULTILINE)
+_SIGNATURE = re.compile(r"(\w+)\((.*?)\) RETURNS (.*)")
+_PLPGSQL = re.compile(r"^(.*LANGUAGE plpgsql.*\bAS \$\$)$", re.MULTILINE)
 _ROLES = """
 SELECT rolname AS name, rolsuper OR rolbypassrls AS unrestricted,
     pg_has_role(oid, 'USAGE') AND CASE
@@ -67,7 +71,24 @@ def functions_in(package: str = PACKAGE) -> list[Migration]:
     """Return the files of functions, views and triggers, in the order of their numbers."""
     files = resources.files(package).joinpath("functions").iterdir()
     found = [(file.name.removesuffix(".sql"), file.read_text("utf-8")) for file in files if file.name.endswith(".sql")]
-    return [Migration(int(name[:2]), name[3:], filled(sql)) for name, sql in sorted(found)]
+    return [Migration(int(name[:2]), name[3:], _expanded(filled(sql))) for name, sql in sorted(found)]
+
+
+def _expanded(sql: str) -> str:
+    """Return SQL with a function for each `-- query:`; in all functions a name means a column before a variable."""
+    return _PLPGSQL.sub(r"\1\n#variable_conflict use_column", _QUERY.sub(_query_function, sql))
+
+
+def _query_function(match: re.Match[str]) -> str:
+    """Return the function that runs a query; one that reads for an org binds it first, for row-level security."""
+    [(name, parameters, result)] = _SIGNATURE.findall(match[1].replace("\n--  ", ""))
+    bind_org = ""
+    if name.startswith(_READ_PREFIX):
+        parameters = ", ".join(filter(None, ["org text", parameters]))
+        bind_org = "    PERFORM set_config('langlauf.org_id', org, true);\n"
+    returned = f"RETURN QUERY {match[2]}" if result.startswith(("SETOF ", "TABLE ")) else f"RETURN ({match[2]})"
+    header = f"CREATE OR REPLACE FUNCTION {name}({parameters}) RETURNS {result} LANGUAGE plpgsql STABLE AS $$"
+    return f"{header}\nBEGIN\n{bind_org}    {returned};\nEND $$;\n"
 
 
 def functions_digest(functions: list[Migration]) -> str:

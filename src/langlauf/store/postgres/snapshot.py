@@ -37,7 +37,7 @@ class PostgresSnapshot:
         self.connection = connection
         self._url = url
         rules = {name: _join_by_key(sql) for name, sql in rule_queries(SPELLING).items()}
-        self._queries = load(PACKAGE, "verify.sql", "transfer.sql") | rules
+        self._queries = load(PACKAGE, "verify.sql", "transfer.sql", "inspection.sql") | rules
 
     def knows(self, query: str) -> bool:
         return query in self._queries

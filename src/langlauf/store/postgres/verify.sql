@@ -50,25 +50,8 @@ WHERE used.payload_hash <> job.request_payload_hash
 -- name: all_events
 SELECT org_id, job_id, event_seq, event_type, occurred_at, payload_json FROM job_events ORDER BY job_id, event_seq
 
--- name: damages
--- What a database says of itself: an index that was not built to its end finds less than there is.
-SELECT 'the index ' || name.relname || ' is not valid' FROM pg_index AS made
-JOIN pg_class AS name ON name.oid = made.indexrelid
-WHERE name.relnamespace = 'langlauf'::regnamespace AND NOT (made.indisvalid AND made.indisready AND made.indislive)
-UNION ALL
-SELECT checksum_failures || ' pages of the database did not have their checksum' FROM pg_stat_database
-WHERE datname = current_database() AND checksum_failures > 0
-
 -- name: changed_objects
--- What migrations noted when they were done. Another release of PostgreSQL may word a definition differently: then only the
--- names are compared.
-SELECT made.kind || ' ' || made.name || CASE WHEN there.name IS NULL THEN ' is missing' ELSE ' is changed' END
-FROM schema_made AS made LEFT JOIN schema_objects AS there USING (kind, name)
-WHERE there.name IS NULL
-   OR (made.server = current_setting('server_version_num')::integer / 10000 AND made.digest <> digest_of(there.definition))
-UNION ALL
-SELECT 'nothing says what the migrations made' WHERE NOT EXISTS (SELECT 1 FROM schema_made)
-ORDER BY 1
+SELECT change FROM changed_objects()
 
 -- name: read_secret
 SELECT secret FROM signing_secrets WHERE purpose = :purpose

@@ -297,12 +297,25 @@ CREATE TYPE ended_job AS (
     org_id text, analysis text, status text, queued_at bigint, started_at bigint, finished_at bigint, error_code text, job_id text
 );
 
-CREATE TYPE queue_seen AS (org_id text, analysis text, waiting integer, oldest_at bigint);
+-- Lanes with waiting jobs, and since when the first of them waits.
+CREATE VIEW queues WITH (security_invoker = true) AS
+SELECT lane.org_id, lane.analysis, lane.waiting, (
+    SELECT min(first.queued_at)
+    FROM (VALUES ('expedite', lane.expedite_head), ('default', lane.default_head)) AS class (name, head)
+    CROSS JOIN LATERAL (
+        SELECT job.queued_at FROM job_rows AS job
+        WHERE job.org_id = lane.org_id AND job.analysis = lane.analysis AND job.priority_class = class.name
+          AND job.ticket > class.head AND job.started_at IS NULL AND job.finished_at IS NULL
+        ORDER BY job.ticket LIMIT 1) AS first) AS oldest_at
+FROM lanes AS lane WHERE lane.waiting > 0;
 
-CREATE TYPE job_underway AS (
-    org_id text, job_id text, analysis text, queued_at bigint, started_at bigint, cancel_requested_at bigint,
-    next_attempt_at bigint, lease_until bigint
-);
+-- Jobs that have started and not ended: leased, or waiting for another attempt.
+CREATE VIEW jobs_underway WITH (security_invoker = true) AS
+SELECT org_id, job_id, analysis, queued_at, started_at, cancel_requested_at, next_attempt_at, lease_expires_at AS lease_until
+FROM jobs WHERE deadline_at > 0
+UNION ALL
+SELECT org_id, job_id, analysis, queued_at, started_at, cancel_requested_at, next_attempt_at, NULL
+FROM jobs WHERE next_attempt_at IS NOT NULL;
 
 -- An endpoint as it is read, with how its lane is doing.
 CREATE VIEW endpoint_views WITH (security_invoker = true) AS

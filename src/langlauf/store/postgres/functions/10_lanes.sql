@@ -12,7 +12,6 @@ END $$;
 -- Locks all lanes of orgs, always in the same order, so that nobody waits in a circle. What was made while this waited is not
 -- among those it saw: then it looks again.
 CREATE OR REPLACE FUNCTION lock_orgs(org_ids text[]) RETURNS void LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     locked bigint;
 BEGIN
@@ -25,7 +24,6 @@ END $$;
 
 -- The same for lanes that are named: those that are missing, or were tidied away meanwhile, are made.
 CREATE OR REPLACE FUNCTION lock_lanes(org_ids text[], analyses text[]) RETURNS void LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 BEGIN
     LOOP
         PERFORM lock_orgs(org_ids);
@@ -42,7 +40,6 @@ END $$;
 -- Counts accepted jobs into their lanes. An org that has waiting jobs keeps its place; one that had none joins where the
 -- virtual clock stands, not where it left. All lanes of an org show the same turn.
 CREATE OR REPLACE FUNCTION join_lanes(org_ids text[], names text[], classes text[], answers text[]) RETURNS void LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 BEGIN
     WITH new AS (
         SELECT org_id, analysis, count(*) AS jobs, count(*) FILTER (WHERE class = 'expedite') AS urgent
@@ -67,7 +64,6 @@ END $$;
 
 -- Takes jobs out of their lanes, and moves the heads up to the first that still waits.
 CREATE OR REPLACE FUNCTION leave_lanes(org_ids text[], names text[]) RETURNS void LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     gone record;
 BEGIN
@@ -98,7 +94,6 @@ END $$;
 -- Lets lanes say when the first of their jobs that had started is due, and when the first was given back; tells how many said
 -- something else.
 CREATE OR REPLACE FUNCTION correct_due(lane_orgs text[], lane_names text[]) RETURNS bigint LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     corrected bigint;
 BEGIN
@@ -124,7 +119,6 @@ END $$;
 -- was served. What started is counted as leased.
 CREATE OR REPLACE FUNCTION take_turns(orgs text[], names text[], waited bigint[], candidates text[], turns bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 BEGIN
     WITH had AS (SELECT org_id, count(*) AS starts FROM unnest(orgs) AS one (org_id) GROUP BY org_id),
     ordered AS MATERIALIZED (
@@ -152,7 +146,6 @@ END $$;
 -- Rebuilds lanes from their jobs: how many wait, with which tickets, and when the first that had started is due. For whoever
 -- brings jobs past `submit`. A lane that had nothing waiting joins where the virtual clock stands.
 CREATE OR REPLACE FUNCTION recount_lanes(org_ids text[], names text[]) RETURNS void LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     clock bigint := (SELECT virtual_now FROM lane_clock);
     analyses text[];

@@ -3,7 +3,6 @@
 
 -- Leaves messages about events, named by their jobs and numbers, where somebody is to hear of them.
 CREATE OR REPLACE FUNCTION tell_outside(org_ids text[], keys uuid[], seqs integer[]) RETURNS void LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 BEGIN
     -- Most events interest nobody: that is seen at a glance.
     IF NOT EXISTS (SELECT 1 FROM webhook_endpoints WHERE org_id = ANY (org_ids) AND disabled_at IS NULL)

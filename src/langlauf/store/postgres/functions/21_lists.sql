@@ -1,22 +1,15 @@
 -- Jobs that have started and not ended: they are leased, or wait for another attempt. No index holds them as such, for it
 -- would be rewritten at every step of every job.
-CREATE OR REPLACE FUNCTION read_started(org text, most integer) RETURNS TABLE (job uuid, status text, queued_at bigint)
-LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
-BEGIN
-    PERFORM set_config('langlauf.org_id', org, true);
-    RETURN QUERY
-        (SELECT held.job, held.status, held.queued_at FROM job_rows AS held WHERE held.deadline_at > 0 AND held.org_id = org LIMIT most)
-        UNION ALL
-        (SELECT due.job, due.status, due.queued_at FROM job_rows AS due
-         WHERE due.org_id = org AND due.next_attempt_at IS NOT NULL LIMIT most)
-        LIMIT most;
-END $$;
+-- query: read_started(most integer) RETURNS TABLE (job uuid, status text, queued_at bigint)
+(SELECT held.job, held.status, held.queued_at FROM job_rows AS held WHERE held.deadline_at > 0 AND held.org_id = org LIMIT most)
+UNION ALL
+(SELECT due.job, due.status, due.queued_at FROM job_rows AS due
+ WHERE due.org_id = org AND due.next_attempt_at IS NOT NULL LIMIT most)
+LIMIT most;
 
 -- How many jobs are in each state, counted no further than told. The order keeps the planner to the index of states, also on
 -- a table that is still empty.
 CREATE OR REPLACE FUNCTION read_counts(org text, most integer) RETURNS TABLE (status text, counted bigint) LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
 BEGIN
     PERFORM set_config('langlauf.org_id', org, true);
     RETURN QUERY
@@ -34,7 +27,6 @@ END $$;
 
 -- All jobs in a state, where they are no more than so many: then they need not be looked for among the others.
 CREATE OR REPLACE FUNCTION read_few(org text, state text, most integer) RETURNS uuid[] LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
 DECLARE
     found uuid[];
 BEGIN
@@ -70,7 +62,6 @@ CREATE OR REPLACE FUNCTION read_jobs(
     org text, few uuid[], state text, name text, code text, words text, largest integer, since bigint,
     before_at bigint, before_id text, walk integer, most integer
 ) RETURNS TABLE (views job_views[], end_at bigint, end_id text) LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
 DECLARE
     ids uuid[];
 BEGIN
@@ -121,28 +112,22 @@ BEGIN
 END $$;
 
 -- Failed jobs, newest first, and whether somebody had them run again: a look by key for each, which LIMIT keeps it.
-CREATE OR REPLACE FUNCTION read_failures(org text, since bigint, before_at bigint, before_id text, longest integer, most integer)
-RETURNS TABLE (job_id text, analysis text, error_code text, error_message text, queued_at bigint, failed_at bigint, repeated boolean)
-LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
-BEGIN
-    PERFORM set_config('langlauf.org_id', org, true);
-    RETURN QUERY
-        SELECT one.job_id, one.analysis, one.error_code, left(one.error_message, longest), one.queued_at, one.failed_at,
-            coalesce((
-                SELECT true FROM jobs AS again
-                WHERE again.retry_of COLLATE "C" = one.job_id AND again.retry_of IS NOT NULL AND again.org_id = org LIMIT 1), false)
-        FROM jobs AS one
-        WHERE one.org_id = org AND one.failed_at IS NOT NULL AND one.queued_at >= since
-          AND one.queued_at <= before_at AND (one.queued_at, one.job) < (before_at, key_of(before_id))
-        ORDER BY one.queued_at DESC, one.job DESC LIMIT most;
-END $$;
+-- query: read_failures(since bigint, before_at bigint, before_id text, longest integer, most integer)
+--   RETURNS TABLE (job_id text, analysis text, error_code text, error_message text, queued_at bigint,
+--   failed_at bigint, repeated boolean)
+SELECT one.job_id, one.analysis, one.error_code, left(one.error_message, longest), one.queued_at, one.failed_at,
+    coalesce((
+        SELECT true FROM jobs AS again
+        WHERE again.retry_of COLLATE "C" = one.job_id AND again.retry_of IS NOT NULL AND again.org_id = org LIMIT 1), false)
+FROM jobs AS one
+WHERE one.org_id = org AND one.failed_at IS NOT NULL AND one.queued_at >= since
+  AND one.queued_at <= before_at AND (one.queued_at, one.job) < (before_at, key_of(before_id))
+ORDER BY one.queued_at DESC, one.job DESC LIMIT most;
 
 -- Some lines of an org's history and how many there are. Jobs that work and have a snapshot are few and in no index: they are
 -- put among the ended ones, of which that many more are read, from whichever end is nearer.
 CREATE OR REPLACE FUNCTION read_history(org text, skipped bigint, most integer)
 RETURNS TABLE (entries history_entry[], counted bigint) LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
 DECLARE
     ids uuid[];
     from_place bigint;
@@ -186,7 +171,6 @@ END $$;
 -- system left. Each kind in the order of its index.
 CREATE OR REPLACE FUNCTION read_messages(org text, before_at bigint, before_id text, since bigint, most integer)
 RETURNS TABLE (created_at bigint, notification_id text, job_id text, read_at bigint, stored boolean) LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
 BEGIN
     RETURN QUERY
         SELECT newest.* FROM (
@@ -209,7 +193,6 @@ END $$;
 -- Messages for people, newest first, each with its job and whether nobody has seen it.
 CREATE OR REPLACE FUNCTION read_inbox(org text, before_at bigint, before_id text, most integer)
 RETURNS TABLE (message notifications, view job_views, unread boolean) LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
 DECLARE
     seen_until bigint;
 BEGIN
@@ -231,7 +214,6 @@ END $$;
 
 -- Among the newest so many, down to where all are seen.
 CREATE OR REPLACE FUNCTION read_unread(org text, walk integer) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
 DECLARE
     seen_until bigint;
 BEGIN
@@ -245,7 +227,6 @@ END $$;
 -- Remembers that one message was seen, or all up to an instant that has passed. Only ever later. The id of a message that follows
 -- from a job is turned back into the job's, whatever version that has.
 CREATE OR REPLACE FUNCTION mark_read(at bigint, org text, message text, until bigint) RETURNS boolean LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     now CONSTANT bigint := moment(at);
     changed integer := 0;
@@ -272,26 +253,19 @@ BEGIN
 END $$;
 
 -- The jobs of an org that are held, before a position, the last that was held first.
-CREATE OR REPLACE FUNCTION read_held(org text, before_at bigint, before_id text, most integer) RETURNS SETOF job_views
-LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
-BEGIN
-    PERFORM set_config('langlauf.org_id', org, true);
-    RETURN QUERY
-        SELECT view.* FROM (
-            SELECT one.held_at, one.job FROM job_rows AS one
-            WHERE one.org_id = org AND one.held_at IS NOT NULL AND (one.held_at, one.job) < (before_at, key_of(before_id))
-            ORDER BY one.held_at DESC, one.job DESC LIMIT most) AS held
-        CROSS JOIN LATERAL (
-            SELECT * FROM job_views AS found WHERE found.org_id = org AND found.job = held.job OFFSET 0) AS view
-        ORDER BY held.held_at DESC, held.job DESC;
-END $$;
+-- query: read_held(before_at bigint, before_id text, most integer) RETURNS SETOF job_views
+SELECT view.* FROM (
+    SELECT one.held_at, one.job FROM job_rows AS one
+    WHERE one.org_id = org AND one.held_at IS NOT NULL AND (one.held_at, one.job) < (before_at, key_of(before_id))
+    ORDER BY one.held_at DESC, one.job DESC LIMIT most) AS held
+CROSS JOIN LATERAL (
+    SELECT * FROM job_views AS found WHERE found.org_id = org AND found.job = held.job OFFSET 0) AS view
+ORDER BY held.held_at DESC, held.job DESC;
 
 -- Holds the job of a result, or releases it: whose it is, and since when it is gone where it is. The job is locked first and
 -- looked at behind that: what retention takes at the same time is gone or is held, never both.
 CREATE OR REPLACE FUNCTION hold_result(at bigint, org text, id text, wished boolean, who text, why text)
 RETURNS TABLE (job_id text, removed_at bigint) LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     wanted CONSTANT uuid := key_of(id);
     owner CONSTANT uuid := (SELECT one.job FROM result_rows AS one WHERE one.org_id = org AND one.result = wanted);
@@ -309,27 +283,22 @@ BEGIN
 END $$;
 
 -- The first and the last waiting job of each analysis and class, each one look into the index.
-CREATE OR REPLACE FUNCTION read_ranks(org text) RETURNS TABLE (
-    analysis text, priority_class text, lane_waiting integer, first_ticket bigint, last_ticket bigint, first_at bigint, last_at bigint
-) LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
-BEGIN
-    PERFORM set_config('langlauf.org_id', org, true);
-    RETURN QUERY
-        SELECT lane.analysis, class.name, lane.waiting, first.ticket, last.ticket, first.queued_at, last.queued_at
-        FROM lanes AS lane
-        CROSS JOIN LATERAL (VALUES
-            ('expedite', lane.expedite_head, lane.expedite_last),
-            ('default', lane.default_head, lane.default_last)) AS class (name, head, last)
-        CROSS JOIN LATERAL (
-            SELECT one.ticket, one.queued_at FROM jobs AS one
-            WHERE one.org_id = org AND one.analysis = lane.analysis AND one.priority_class = class.name
-              AND one.ticket > class.head AND one.started_at IS NULL AND one.finished_at IS NULL
-            ORDER BY one.ticket LIMIT 1) AS first
-        CROSS JOIN LATERAL (
-            SELECT one.ticket, one.queued_at FROM jobs AS one
-            WHERE one.org_id = org AND one.analysis = lane.analysis AND one.priority_class = class.name
-              AND one.ticket >= first.ticket AND one.started_at IS NULL AND one.finished_at IS NULL
-            ORDER BY one.ticket DESC LIMIT 1) AS last
-        WHERE lane.org_id = org AND lane.waiting > 0 AND class.head < class.last;
-END $$;
+-- query: read_ranks()
+--   RETURNS TABLE ( analysis text, priority_class text, lane_waiting integer, first_ticket bigint,
+--   last_ticket bigint, first_at bigint, last_at bigint )
+SELECT lane.analysis, class.name, lane.waiting, first.ticket, last.ticket, first.queued_at, last.queued_at
+FROM lanes AS lane
+CROSS JOIN LATERAL (VALUES
+    ('expedite', lane.expedite_head, lane.expedite_last),
+    ('default', lane.default_head, lane.default_last)) AS class (name, head, last)
+CROSS JOIN LATERAL (
+    SELECT one.ticket, one.queued_at FROM jobs AS one
+    WHERE one.org_id = org AND one.analysis = lane.analysis AND one.priority_class = class.name
+      AND one.ticket > class.head AND one.started_at IS NULL AND one.finished_at IS NULL
+    ORDER BY one.ticket LIMIT 1) AS first
+CROSS JOIN LATERAL (
+    SELECT one.ticket, one.queued_at FROM jobs AS one
+    WHERE one.org_id = org AND one.analysis = lane.analysis AND one.priority_class = class.name
+      AND one.ticket >= first.ticket AND one.started_at IS NULL AND one.finished_at IS NULL
+    ORDER BY one.ticket DESC LIMIT 1) AS last
+WHERE lane.org_id = org AND lane.waiting > 0 AND class.head < class.last;

@@ -11,7 +11,6 @@ $$;
 -- All that waits and runs over all orgs, at one moment: as many rows as lanes that wait and jobs that run.
 CREATE OR REPLACE FUNCTION load(at bigint) RETURNS TABLE (seen_at bigint, virtual_now bigint, lanes lane_load[], runs run_load[])
 LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
 DECLARE
     now bigint := moment(at);
 BEGIN
@@ -26,53 +25,39 @@ BEGIN
 END $$;
 
 -- How followed jobs of all orgs are doing, in one look.
-CREATE OR REPLACE FUNCTION pulses(org_ids text[], job_ids text[]) RETURNS TABLE (
-    org_id text, job_id text, event_seq integer, result_expired boolean, events_expired boolean, lease_expires_at bigint,
-    held_at bigint
-) LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY
-        SELECT job.org_id, job.job_id, job.event_seq, job.result_expired_at IS NOT NULL, job.events_expired_at IS NOT NULL,
-            job.lease_expires_at, job.held_at
-        FROM unnest(org_ids, job_ids) AS followed (org_id, job_id)
-        JOIN job_views AS job ON job.org_id = followed.org_id AND job.job = key_of(followed.job_id);
-END $$;
+-- query: pulses(org_ids text[], job_ids text[])
+--   RETURNS TABLE ( org_id text, job_id text, event_seq integer, result_expired boolean, events_expired boolean,
+--   lease_expires_at bigint, held_at bigint )
+SELECT job.org_id, job.job_id, job.event_seq, job.result_expired_at IS NOT NULL, job.events_expired_at IS NOT NULL,
+    job.lease_expires_at, job.held_at
+FROM unnest(org_ids, job_ids) AS followed (org_id, job_id)
+JOIN job_views AS job ON job.org_id = followed.org_id AND job.job = key_of(followed.job_id);
 
 -- A mark of each followed org that any change of its jobs changes, in one look: when its last job was accepted, when one of
 -- each final state was last written, and how far those are that run. A job that waits for another attempt left those that
 -- run, or comes back to them.
-CREATE OR REPLACE FUNCTION org_pulses(org_ids text[]) RETURNS TABLE (org_id text, mark text) LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY
-        SELECT followed.org_id, concat_ws('.',
-            coalesce((SELECT input.queued_at FROM jobs AS input
-                      WHERE input.org_id = followed.org_id AND input.queued_at > 0
-                      ORDER BY input.queued_at DESC LIMIT 1), 0),
-            (SELECT string_agg(coalesce((
-                 SELECT job.finished_at FROM jobs AS job
-                 WHERE job.org_id = followed.org_id AND job.status = state.name AND job.finished_at IS NOT NULL
-                 ORDER BY job.finished_at DESC LIMIT 1), 0)::text, '.' ORDER BY state.name)
-             FROM unnest('{canceled, completed, failed}'::text[]) AS state (name)),
-            (SELECT count(*) || '.' || coalesce(sum(job.event_seq), 0)
-             FROM jobs AS job WHERE job.deadline_at > 0 AND job.org_id = followed.org_id))
-        FROM unnest(org_ids) AS followed (org_id);
-END $$;
+-- query: org_pulses(org_ids text[]) RETURNS TABLE (org_id text, mark text)
+SELECT followed.org_id, concat_ws('.',
+    coalesce((SELECT input.queued_at FROM jobs AS input
+              WHERE input.org_id = followed.org_id AND input.queued_at > 0
+              ORDER BY input.queued_at DESC LIMIT 1), 0),
+    (SELECT string_agg(coalesce((
+         SELECT job.finished_at FROM jobs AS job
+         WHERE job.org_id = followed.org_id AND job.status = state.name AND job.finished_at IS NOT NULL
+         ORDER BY job.finished_at DESC LIMIT 1), 0)::text, '.' ORDER BY state.name)
+     FROM unnest('{canceled, completed, failed}'::text[]) AS state (name)),
+    (SELECT count(*) || '.' || coalesce(sum(job.event_seq), 0)
+     FROM jobs AS job WHERE job.deadline_at > 0 AND job.org_id = followed.org_id))
+FROM unnest(org_ids) AS followed (org_id);
 
 -- What snapshots of these jobs name outside of the database, and whether no more will come.
-CREATE OR REPLACE FUNCTION kept_payloads(org_ids text[], job_ids text[]) RETURNS TABLE (org_id text, job_id text, ended boolean, refs text[])
-LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY
-        SELECT job.org_id, job.job_id, job.finished_at IS NOT NULL, ARRAY(
-            SELECT shown.result_payload_ref FROM job_results AS shown
-            WHERE shown.org_id = job.org_id AND shown.job = job.job AND shown.removed_at IS NULL
-              AND shown.result_payload_ref <> 'inline:')
-        FROM unnest(org_ids, job_ids) AS asked (org_id, job_id)
-        JOIN jobs AS job ON job.org_id = asked.org_id AND job.job = key_of(asked.job_id);
-END $$;
+-- query: kept_payloads(org_ids text[], job_ids text[]) RETURNS TABLE (org_id text, job_id text, ended boolean, refs text[])
+SELECT job.org_id, job.job_id, job.finished_at IS NOT NULL, ARRAY(
+    SELECT shown.result_payload_ref FROM job_results AS shown
+    WHERE shown.org_id = job.org_id AND shown.job = job.job AND shown.removed_at IS NULL
+      AND shown.result_payload_ref <> 'inline:')
+FROM unnest(org_ids, job_ids) AS asked (org_id, job_id)
+JOIN jobs AS job ON job.org_id = asked.org_id AND job.job = key_of(asked.job_id);
 
 -- Which schema this is: the number of its last migration.
 CREATE OR REPLACE FUNCTION schema_number() RETURNS integer LANGUAGE sql STABLE AS $$
@@ -80,123 +65,54 @@ CREATE OR REPLACE FUNCTION schema_number() RETURNS integer LANGUAGE sql STABLE A
 $$;
 
 -- The newest that ended since then: the ways to end, each in the order of its index, merged until there are enough.
-CREATE OR REPLACE FUNCTION read_ended(org text, since bigint, most integer) RETURNS SETOF ended_job LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
-BEGIN
-    PERFORM set_config('langlauf.org_id', org, true);
-    RETURN QUERY
-        SELECT one.org_id, one.analysis, one.status, one.queued_at, one.started_at, one.finished_at, one.error_code,
-            CASE one.status WHEN 'failed' THEN one.job_id END
-        FROM unnest('{completed, failed, canceled}'::text[]) AS state (name) CROSS JOIN LATERAL (
-            SELECT * FROM jobs AS job
-            WHERE job.org_id = org AND job.status = state.name AND job.finished_at >= since
-            ORDER BY job.finished_at DESC LIMIT most) AS one
-        ORDER BY one.finished_at DESC LIMIT most;
-END $$;
+-- query: read_ended(since bigint, most integer) RETURNS SETOF ended_job
+SELECT one.org_id, one.analysis, one.status, one.queued_at, one.started_at, one.finished_at, one.error_code,
+    CASE one.status WHEN 'failed' THEN one.job_id END
+FROM unnest('{completed, failed, canceled}'::text[]) AS state (name) CROSS JOIN LATERAL (
+    SELECT * FROM jobs AS job
+    WHERE job.org_id = org AND job.status = state.name AND job.finished_at >= since
+    ORDER BY job.finished_at DESC LIMIT most) AS one
+ORDER BY one.finished_at DESC LIMIT most;
 
 -- When the jobs were queued that wait now, of each queue and class so many at most: tickets have the order of time.
-CREATE OR REPLACE FUNCTION read_queued(org text, since bigint, most integer) RETURNS TABLE (queued_at bigint) LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
-BEGIN
-    PERFORM set_config('langlauf.org_id', org, true);
-    RETURN QUERY
-        SELECT one.queued_at
-        FROM lanes AS lane
-        CROSS JOIN LATERAL (VALUES ('expedite', lane.expedite_head), ('default', lane.default_head)) AS class (name, head)
-        CROSS JOIN LATERAL (
-            SELECT job.queued_at FROM jobs AS job
-            WHERE job.org_id = org AND job.analysis = lane.analysis AND job.priority_class = class.name
-              AND job.ticket > class.head AND job.started_at IS NULL AND job.finished_at IS NULL
-            ORDER BY job.ticket DESC LIMIT most) AS one
-        WHERE lane.org_id = org AND lane.waiting > 0 AND one.queued_at >= since
-        ORDER BY one.queued_at DESC LIMIT most;
-END $$;
+-- query: read_queued(since bigint, most integer) RETURNS TABLE (queued_at bigint)
+SELECT one.queued_at
+FROM lanes AS lane
+CROSS JOIN LATERAL (VALUES ('expedite', lane.expedite_head), ('default', lane.default_head)) AS class (name, head)
+CROSS JOIN LATERAL (
+    SELECT job.queued_at FROM jobs AS job
+    WHERE job.org_id = org AND job.analysis = lane.analysis AND job.priority_class = class.name
+      AND job.ticket > class.head AND job.started_at IS NULL AND job.finished_at IS NULL
+    ORDER BY job.ticket DESC LIMIT most) AS one
+WHERE lane.org_id = org AND lane.waiting > 0 AND one.queued_at >= since
+ORDER BY one.queued_at DESC LIMIT most;
 
--- What waits in each queue, with the oldest of it.
-CREATE OR REPLACE FUNCTION read_queues(org text, most integer) RETURNS SETOF queue_seen LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
-BEGIN
-    PERFORM set_config('langlauf.org_id', org, true);
-    RETURN QUERY
-        SELECT lane.org_id, lane.analysis, lane.waiting, (
-            SELECT min(first.queued_at)
-            FROM (VALUES ('expedite', lane.expedite_head), ('default', lane.default_head)) AS class (name, head)
-            CROSS JOIN LATERAL (
-                SELECT job.queued_at FROM jobs AS job
-                WHERE job.org_id = org AND job.analysis = lane.analysis AND job.priority_class = class.name
-                  AND job.ticket > class.head AND job.started_at IS NULL AND job.finished_at IS NULL
-                ORDER BY job.ticket LIMIT 1) AS first)
-        FROM lanes AS lane WHERE lane.org_id = org AND lane.waiting > 0 LIMIT most;
-END $$;
+-- query: read_queues(most integer) RETURNS SETOF queues
+SELECT * FROM queues WHERE org_id = org LIMIT most;
 
-CREATE OR REPLACE FUNCTION read_underway(org text, most integer) RETURNS SETOF job_underway LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
-BEGIN
-    PERFORM set_config('langlauf.org_id', org, true);
-    RETURN QUERY
-        SELECT held.* FROM (
-            SELECT job.org_id, job.job_id, job.analysis, job.queued_at, job.started_at, job.cancel_requested_at,
-                job.next_attempt_at, job.lease_expires_at
-            FROM jobs AS job WHERE job.deadline_at > 0 AND job.org_id = org LIMIT most) AS held
-        UNION ALL SELECT free.* FROM (
-            SELECT job.org_id, job.job_id, job.analysis, job.queued_at, job.started_at, job.cancel_requested_at,
-                job.next_attempt_at, NULL::bigint
-            FROM jobs AS job WHERE job.org_id = org AND job.next_attempt_at IS NOT NULL LIMIT most) AS free
-        LIMIT most;
-END $$;
+-- query: read_underway(most integer) RETURNS SETOF jobs_underway
+SELECT * FROM jobs_underway WHERE org_id = org LIMIT most;
 
 -- The same over all orgs, for operators.
-CREATE OR REPLACE FUNCTION all_ended(since bigint, most integer) RETURNS SETOF ended_job LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY
-        SELECT one.org_id, one.analysis, one.status, one.queued_at, one.started_at, one.finished_at, one.error_code,
-            CASE one.status WHEN 'failed' THEN one.job_id END
-        FROM newest_ended(since, 9223372036854775807, most) AS one;
-END $$;
+-- query: all_ended(since bigint, most integer) RETURNS SETOF ended_job
+SELECT one.org_id, one.analysis, one.status, one.queued_at, one.started_at, one.finished_at, one.error_code,
+    CASE one.status WHEN 'failed' THEN one.job_id END
+FROM newest_ended(since, 9223372036854775807, most) AS one;
 
-CREATE OR REPLACE FUNCTION all_queued(since bigint, most integer) RETURNS TABLE (queued_at bigint) LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY
-        SELECT one.queued_at
-        FROM lanes AS lane
-        CROSS JOIN LATERAL (VALUES ('expedite', lane.expedite_head), ('default', lane.default_head)) AS class (name, head)
-        CROSS JOIN LATERAL (
-            SELECT job.queued_at FROM jobs AS job
-            WHERE job.org_id = lane.org_id AND job.analysis = lane.analysis AND job.priority_class = class.name
-              AND job.ticket > class.head AND job.started_at IS NULL AND job.finished_at IS NULL
-            ORDER BY job.ticket DESC LIMIT most) AS one
-        WHERE lane.waiting > 0 AND one.queued_at >= since
-        ORDER BY one.queued_at DESC LIMIT most;
-END $$;
+-- query: all_queued(since bigint, most integer) RETURNS TABLE (queued_at bigint)
+SELECT one.queued_at
+FROM lanes AS lane
+CROSS JOIN LATERAL (VALUES ('expedite', lane.expedite_head), ('default', lane.default_head)) AS class (name, head)
+CROSS JOIN LATERAL (
+    SELECT job.queued_at FROM jobs AS job
+    WHERE job.org_id = lane.org_id AND job.analysis = lane.analysis AND job.priority_class = class.name
+      AND job.ticket > class.head AND job.started_at IS NULL AND job.finished_at IS NULL
+    ORDER BY job.ticket DESC LIMIT most) AS one
+WHERE lane.waiting > 0 AND one.queued_at >= since
+ORDER BY one.queued_at DESC LIMIT most;
 
-CREATE OR REPLACE FUNCTION all_queues(most integer) RETURNS SETOF queue_seen LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY
-        SELECT lane.org_id, lane.analysis, lane.waiting, (
-            SELECT min(first.queued_at)
-            FROM (VALUES ('expedite', lane.expedite_head), ('default', lane.default_head)) AS class (name, head)
-            CROSS JOIN LATERAL (
-                SELECT job.queued_at FROM jobs AS job
-                WHERE job.org_id = lane.org_id AND job.analysis = lane.analysis AND job.priority_class = class.name
-                  AND job.ticket > class.head AND job.started_at IS NULL AND job.finished_at IS NULL
-                ORDER BY job.ticket LIMIT 1) AS first)
-        FROM lanes AS lane WHERE lane.waiting > 0 LIMIT most;
-END $$;
+-- query: all_queues(most integer) RETURNS SETOF queues
+SELECT * FROM queues LIMIT most;
 
-CREATE OR REPLACE FUNCTION all_underway(most integer) RETURNS SETOF job_underway LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY
-        SELECT held.* FROM (
-            SELECT job.org_id, job.job_id, job.analysis, job.queued_at, job.started_at, job.cancel_requested_at,
-                job.next_attempt_at, job.lease_expires_at
-            FROM jobs AS job WHERE job.deadline_at > 0 LIMIT most) AS held
-        UNION ALL SELECT free.* FROM (
-            SELECT job.org_id, job.job_id, job.analysis, job.queued_at, job.started_at, job.cancel_requested_at,
-                job.next_attempt_at, NULL::bigint
-            FROM jobs AS job WHERE job.next_attempt_at IS NOT NULL LIMIT most) AS free
-        LIMIT most;
-END $$;
+-- query: all_underway(most integer) RETURNS SETOF jobs_underway
+SELECT * FROM jobs_underway LIMIT most;

@@ -60,11 +60,11 @@ CREATE OR REPLACE FUNCTION read_feed(
 ) RETURNS TABLE (
     life text, events job_events[], results text[], end_mark bigint, end_at bigint, end_job text, end_seq integer, more boolean, held boolean
 ) LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
 DECLARE
     open_from CONSTANT bigint := pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
     one job_events;
     looked_at integer := 0;
+    unmarked_first boolean;
 BEGIN
     PERFORM set_config('langlauf.org_id', org, true);
     life := read_feed_life();
@@ -81,51 +81,38 @@ BEGIN
         place_job := '';
         place_seq := 0;
     END IF;
-    IF place_mark = 0 THEN
-        FOR one IN
+    unmarked_first := place_mark = 0;
+    FOR one IN
+        -- An append runs its parts in their order, and the second only if the first was not enough.
+        SELECT * FROM (
             SELECT * FROM job_events AS event
-            WHERE event.org_id = org AND event.feed_mark IS NULL
+            WHERE unmarked_first AND event.org_id = org AND event.feed_mark IS NULL
               AND event.event_type IN ('job.queued', 'job.running', 'job.partial', 'job.completed', 'job.failed', 'job.canceled')
               AND (event.occurred_at, event.job, event.event_seq) > (place_at, key_of(place_job), place_seq)
-            ORDER BY event.occurred_at, event.job, event.event_seq LIMIT walk
-        LOOP
-            looked_at := looked_at + 1;
-            end_mark := 0;
-            end_at := one.occurred_at;
-            end_job := one.job_id;
-            end_seq := one.event_seq;
-            IF one.event_type = ANY (kinds) THEN
-                events := events || one;
-                results := array_append(results, CASE one.event_type WHEN 'job.failed' THEN (
-                    SELECT job.result_id::text FROM jobs AS job WHERE job.org_id = org AND job.job = one.job) END);
-            END IF;
-            more := looked_at = walk OR cardinality(events) = most;
-            EXIT WHEN more;
-        END LOOP;
-        place_job := '';
-        place_seq := 0;
-    END IF;
-    IF NOT more THEN
-        FOR one IN
+            ORDER BY event.occurred_at, event.job, event.event_seq LIMIT walk) AS unmarked
+        UNION ALL
+        SELECT * FROM (
             SELECT * FROM job_events AS event
             WHERE event.org_id = org AND event.feed_mark >= place_mark AND event.feed_mark < open_from
-              AND (event.feed_mark, event.job, event.event_seq) > (place_mark, key_of(place_job), place_seq)
-            ORDER BY event.feed_mark, event.job, event.event_seq LIMIT walk - looked_at
-        LOOP
-            looked_at := looked_at + 1;
-            end_mark := one.feed_mark;
-            end_at := one.occurred_at;
-            end_job := one.job_id;
-            end_seq := one.event_seq;
-            IF one.event_type = ANY (kinds) THEN
-                events := events || one;
-                results := array_append(results, CASE one.event_type WHEN 'job.failed' THEN (
-                    SELECT job.result_id::text FROM jobs AS job WHERE job.org_id = org AND job.job = one.job) END);
-            END IF;
-            more := looked_at = walk OR cardinality(events) = most;
-            EXIT WHEN more;
-        END LOOP;
-    END IF;
+              AND (event.feed_mark, event.job, event.event_seq) > (place_mark,
+                CASE WHEN unmarked_first THEN key_of('') ELSE key_of(place_job) END,
+                CASE WHEN unmarked_first THEN 0 ELSE place_seq END)
+            ORDER BY event.feed_mark, event.job, event.event_seq LIMIT walk) AS marked
+        LIMIT walk
+    LOOP
+        looked_at := looked_at + 1;
+        end_mark := coalesce(one.feed_mark, 0);
+        end_at := one.occurred_at;
+        end_job := one.job_id;
+        end_seq := one.event_seq;
+        IF one.event_type = ANY (kinds) THEN
+            events := events || one;
+            results := array_append(results, CASE one.event_type WHEN 'job.failed' THEN (
+                SELECT job.result_id::text FROM jobs AS job WHERE job.org_id = org AND job.job = one.job) END);
+        END IF;
+        more := looked_at = walk OR cardinality(events) = most;
+        EXIT WHEN more;
+    END LOOP;
     held := NOT more AND EXISTS (
         SELECT FROM job_events AS event WHERE event.org_id = org AND event.feed_mark >= open_from LIMIT 1);
     RETURN NEXT;
@@ -134,7 +121,6 @@ END $$;
 -- The first mark of an org that may have events of that time or later: transactions write within seconds of their time, and
 -- `since` is earlier by more than that. Whoever would have to go back far begins with the first of all.
 CREATE OR REPLACE FUNCTION read_feed_mark(org text, since bigint) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
 DECLARE
     far CONSTANT integer := 20000;
     looked_at integer := 0;

@@ -1,7 +1,6 @@
 -- Those who add endpoints of an org take turns, so that it has no more than it may.
 CREATE OR REPLACE FUNCTION add_endpoint(at bigint, org text, endpoint text, address text, title text, wanted text, most integer)
 RETURNS SETOF endpoint_views LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 BEGIN
     PERFORM pg_advisory_xact_lock(hashtextextended('langlauf endpoints ' || org, 0));
     INSERT INTO webhook_endpoints (org_id, endpoint_id, url, name, subjects, created_at, version)
@@ -16,7 +15,6 @@ END $$;
 -- What waits for an endpoint that is not called any more; what is being sent may still arrive, and is not noted. A message
 -- that somebody has in hand at this moment is left to them: whoever claims it next gives it up.
 CREATE OR REPLACE FUNCTION give_up_waiting(org text, endpoint text, reason text) RETURNS void LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 BEGIN
     WITH waiting AS (
         SELECT org_id, notification_id FROM outbox
@@ -31,7 +29,6 @@ END $$;
 CREATE OR REPLACE FUNCTION change_endpoint(
     at bigint, org text, endpoint text, title text, wanted text, enable boolean, reason text, rotate bigint
 ) RETURNS SETOF endpoint_views LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     now CONSTANT bigint := moment(at);
 BEGIN
@@ -53,7 +50,6 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION remove_endpoint(org text, endpoint text) RETURNS boolean LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 BEGIN
     DELETE FROM delivery_lanes WHERE org_id = org AND lane = endpoint;
     DELETE FROM webhook_endpoints WHERE org_id = org AND endpoint_id = endpoint;
@@ -64,9 +60,5 @@ BEGIN
     RETURN true;
 END $$;
 
-CREATE OR REPLACE FUNCTION read_endpoints(org text) RETURNS SETOF endpoint_views LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
-BEGIN
-    PERFORM set_config('langlauf.org_id', org, true);
-    RETURN QUERY SELECT one.* FROM endpoint_views AS one WHERE one.org_id = org ORDER BY one.created_at, one.endpoint_id;
-END $$;
+-- query: read_endpoints() RETURNS SETOF endpoint_views
+SELECT one.* FROM endpoint_views AS one WHERE one.org_id = org ORDER BY one.created_at, one.endpoint_id;

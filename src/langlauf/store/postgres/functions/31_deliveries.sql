@@ -1,36 +1,32 @@
 -- The lanes that have something to send now, each with when its first message is due and how many more of it may be taken:
 -- none while it is paused, one by one until it works again. One look per lane, however much waits in it.
-CREATE OR REPLACE FUNCTION lanes_with_room(now bigint, most_of_lane integer, cautious_after integer)
-RETURNS TABLE (org_id text, lane text, due_at bigint, failures integer, room bigint) LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY
-        WITH RECURSIVE walk AS (
-            (SELECT first.org_id, first.lane FROM outbox AS first
-             WHERE first.delivery_status = 'pending' AND first.channel <> 'in_app' AND first.lane IS NOT NULL
-             ORDER BY first.org_id, first.lane LIMIT 1)
-            UNION ALL
-            SELECT later.org_id, later.lane FROM walk CROSS JOIN LATERAL (
-                SELECT next.org_id, next.lane FROM outbox AS next
-                WHERE next.delivery_status = 'pending' AND next.channel <> 'in_app' AND next.lane IS NOT NULL
-                  AND (next.org_id, next.lane) > (walk.org_id, walk.lane)
-                ORDER BY next.org_id, next.lane LIMIT 1) AS later)
-        SELECT walk.org_id, walk.lane, waiting.due_at, coalesce(trouble.failures, 0), places.most - (
-                SELECT count(*) FROM outbox AS flying
-                WHERE flying.org_id = walk.org_id AND flying.lane = walk.lane AND flying.claimed_until > now)
-        FROM walk
-        CROSS JOIN LATERAL (
-            SELECT first.scheduled_at AS due_at FROM outbox AS first
-            WHERE first.org_id = walk.org_id AND first.lane = walk.lane
-              AND first.delivery_status = 'pending' AND first.channel <> 'in_app'
-            ORDER BY first.scheduled_at LIMIT 1) AS waiting
-        LEFT JOIN LATERAL (
-            SELECT bad.failures, bad.paused_until FROM delivery_lanes AS bad
-            WHERE bad.org_id = walk.org_id AND bad.lane = walk.lane OFFSET 0) AS trouble ON true
-        CROSS JOIN LATERAL (
-            SELECT CASE WHEN coalesce(trouble.failures, 0) >= cautious_after THEN 1 ELSE most_of_lane END AS most) AS places
-        WHERE waiting.due_at <= now AND coalesce(trouble.paused_until, now) <= now;
-END $$;
+-- query: lanes_with_room(now bigint, most_of_lane integer, cautious_after integer)
+--   RETURNS TABLE (org_id text, lane text, due_at bigint, failures integer, room bigint)
+WITH RECURSIVE walk AS (
+    (SELECT first.org_id, first.lane FROM outbox AS first
+     WHERE first.delivery_status = 'pending' AND first.channel <> 'in_app' AND first.lane IS NOT NULL
+     ORDER BY first.org_id, first.lane LIMIT 1)
+    UNION ALL
+    SELECT later.org_id, later.lane FROM walk CROSS JOIN LATERAL (
+        SELECT next.org_id, next.lane FROM outbox AS next
+        WHERE next.delivery_status = 'pending' AND next.channel <> 'in_app' AND next.lane IS NOT NULL
+          AND (next.org_id, next.lane) > (walk.org_id, walk.lane)
+        ORDER BY next.org_id, next.lane LIMIT 1) AS later)
+SELECT walk.org_id, walk.lane, waiting.due_at, coalesce(trouble.failures, 0), places.most - (
+        SELECT count(*) FROM outbox AS flying
+        WHERE flying.org_id = walk.org_id AND flying.lane = walk.lane AND flying.claimed_until > now)
+FROM walk
+CROSS JOIN LATERAL (
+    SELECT first.scheduled_at AS due_at FROM outbox AS first
+    WHERE first.org_id = walk.org_id AND first.lane = walk.lane
+      AND first.delivery_status = 'pending' AND first.channel <> 'in_app'
+    ORDER BY first.scheduled_at LIMIT 1) AS waiting
+LEFT JOIN LATERAL (
+    SELECT bad.failures, bad.paused_until FROM delivery_lanes AS bad
+    WHERE bad.org_id = walk.org_id AND bad.lane = walk.lane OFFSET 0) AS trouble ON true
+CROSS JOIN LATERAL (
+    SELECT CASE WHEN coalesce(trouble.failures, 0) >= cautious_after THEN 1 ELSE most_of_lane END AS most) AS places
+WHERE waiting.due_at <= now AND coalesce(trouble.paused_until, now) <= now;
 
 -- Hands out messages that are due: by turns to the orgs, of each the longest due lanes first, and one message of each lane, so
 -- that none holds up another. What an org has under way counts as turns that it had.
@@ -43,7 +39,6 @@ RETURNS TABLE (
     org_id text, notification_id text, job_id text, channel text, template_key text, created_at bigint, payload_json text,
     attempt integer, try_number integer, target text, lane text, endpoint_id text, version integer, former_until bigint,
     traceparent text, lane_failures integer) LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     now bigint := moment(at);
 BEGIN
@@ -112,7 +107,6 @@ CREATE OR REPLACE FUNCTION finish_delivery(
     at bigint, org text, message text, attempt_no integer, outcome text, took float8, retry bigint, code integer, failure text,
     answer text, pause bigint, lane_failed boolean, disable text
 ) RETURNS boolean LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     now CONSTANT bigint := moment(at);
     ended record;
@@ -152,7 +146,6 @@ END $$;
 
 -- A lane that works again need not wait for the times that were set while it did not.
 CREATE OR REPLACE FUNCTION hasten_lane(now bigint, org text, name text) RETURNS void LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 BEGIN
     WITH late AS (
         SELECT org_id, notification_id FROM outbox
@@ -167,7 +160,6 @@ END $$;
 -- first. An endpoint that is not called is not called by this either.
 CREATE OR REPLACE FUNCTION replay(at bigint, org text, message text, endpoint text, since bigint, sent_too boolean, most integer)
 RETURNS integer LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     found text[] := ARRAY[message];
     changed integer;
@@ -209,7 +201,6 @@ END $$;
 CREATE OR REPLACE FUNCTION delivery_figures(
     at bigint, OUT channels text[], OUT counts bigint[], OUT oldest_due bigint, OUT paused bigint, OUT disabled bigint
 ) LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
 DECLARE
     now CONSTANT bigint := moment(at);
 BEGIN
@@ -222,28 +213,17 @@ BEGIN
     disabled := (SELECT count(*) FROM webhook_endpoints WHERE disabled_at IS NOT NULL);
 END $$;
 
--- Messages to the outside: how many wait, since when the longest overdue of a lane that is not paused is due, and who gets
--- nothing at present.
-CREATE OR REPLACE FUNCTION delivery_state(at bigint) RETURNS TABLE (pending bigint, oldest_due bigint, paused bigint, disabled bigint)
-LANGUAGE sql STABLE AS $$
-    SELECT
-        (SELECT count(*) FROM outbox WHERE delivery_status = 'pending' AND channel <> 'in_app' AND lane IS NOT NULL),
-        (SELECT min(message.scheduled_at) FROM outbox AS message
-         WHERE message.delivery_status = 'pending' AND message.channel <> 'in_app' AND message.lane IS NOT NULL
-           AND message.scheduled_at <= moment(at)
-           AND coalesce(message.claimed_until, 0) <= moment(at)
-           AND NOT EXISTS (SELECT 1 FROM delivery_lanes AS lane
-                           WHERE lane.org_id = message.org_id AND lane.lane = message.lane AND lane.paused_until > moment(at))),
-        (SELECT count(*) FROM delivery_lanes WHERE paused_until > moment(at)),
-        (SELECT count(*) FROM webhook_endpoints WHERE disabled_at IS NOT NULL)
-$$;
+-- The same for `doctor`, with one count over all channels.
+-- query: delivery_state(at bigint) RETURNS TABLE (pending bigint, oldest_due bigint, paused bigint, disabled bigint)
+SELECT (SELECT coalesce(sum(counted), 0)::bigint FROM unnest(figures.counts) AS counted), figures.oldest_due, figures.paused,
+    figures.disabled
+FROM delivery_figures(at) AS figures;
 
 -- The messages of an org that go out, newest first: of a job, of an endpoint, in a state, or all. Few are in another state than
 -- sent: those of an endpoint are looked for among them.
 CREATE OR REPLACE FUNCTION read_deliveries(
     org text, endpoint text, job text, state text, before_at bigint, before_id text, most integer
 ) RETURNS SETOF notifications LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
 BEGIN
     PERFORM set_config('langlauf.org_id', org, true);
     IF job IS NOT NULL THEN
@@ -273,22 +253,11 @@ BEGIN
     END IF;
 END $$;
 
-CREATE OR REPLACE FUNCTION read_delivery(org text, message text) RETURNS SETOF notifications LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
-BEGIN
-    PERFORM set_config('langlauf.org_id', org, true);
-    RETURN QUERY
-        SELECT found.* FROM (
-            SELECT * FROM outbox AS one WHERE one.org_id = org AND one.notification_id = message OFFSET 0) AS found
-        WHERE found.channel <> 'in_app';
-END $$;
+-- query: read_delivery(message text) RETURNS SETOF notifications
+SELECT found.* FROM (
+    SELECT * FROM outbox AS one WHERE one.org_id = org AND one.notification_id = message OFFSET 0) AS found
+WHERE found.channel <> 'in_app';
 
-CREATE OR REPLACE FUNCTION read_delivery_attempts(org text, message text, most integer)
-RETURNS SETOF delivery_attempts LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
-BEGIN
-    PERFORM set_config('langlauf.org_id', org, true);
-    RETURN QUERY
-        SELECT one.* FROM delivery_attempts AS one WHERE one.org_id = org AND one.notification_id = message
-        ORDER BY one.attempt DESC LIMIT most;
-END $$;
+-- query: read_delivery_attempts(message text, most integer) RETURNS SETOF delivery_attempts
+SELECT one.* FROM delivery_attempts AS one WHERE one.org_id = org AND one.notification_id = message
+ORDER BY one.attempt DESC LIMIT most;

@@ -1,25 +1,18 @@
 CREATE OR REPLACE FUNCTION add_mail_mark(at bigint, org text, receiver text, wanted text) RETURNS boolean LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 BEGIN
     INSERT INTO mail_marks (org_id, address, mark, at) VALUES (org, receiver, wanted, moment($1)) ON CONFLICT DO NOTHING;
     RETURN FOUND;
 END $$;
 
 CREATE OR REPLACE FUNCTION remove_mail_mark(org text, receiver text, wanted text) RETURNS boolean LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 BEGIN
     DELETE FROM mail_marks WHERE org_id = org AND address = receiver AND mark = wanted;
     RETURN FOUND;
 END $$;
 
-CREATE OR REPLACE FUNCTION read_mail_marks(org text, receiver text) RETURNS SETOF mail_marks LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
-BEGIN
-    PERFORM set_config('langlauf.org_id', org, true);
-    RETURN QUERY
-        SELECT one.* FROM mail_marks AS one
-        WHERE one.org_id = org AND (receiver IS NULL OR one.address = receiver) ORDER BY one.address, one.mark;
-END $$;
+-- query: read_mail_marks(receiver text) RETURNS SETOF mail_marks
+SELECT one.* FROM mail_marks AS one
+WHERE one.org_id = org AND (receiver IS NULL OR one.address = receiver) ORDER BY one.address, one.mark;
 
 -- Lets a mail out and counts it, or tells why not. Those who ask for an org take turns, so that it has no more than it may.
 -- A repeat for the same attempt, after an answer that was lost, is not counted again.
@@ -27,7 +20,6 @@ CREATE OR REPLACE FUNCTION admit_mail(
     at bigint, org text, message text, attempt_no integer, receiver text, counted boolean, only_listed boolean,
     org_quota integer, org_window bigint, address_quota integer, address_window bigint
 ) RETURNS text LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     now bigint;
 BEGIN

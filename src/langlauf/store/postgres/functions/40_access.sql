@@ -11,7 +11,6 @@ END $$;
 CREATE OR REPLACE FUNCTION create_key(
     at bigint, new_id text, org text, new_name text, new_hash text, new_scopes text, ends_at bigint
 ) RETURNS SETOF key_views LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     new_version bigint := next_key_version();
 BEGIN
@@ -25,7 +24,6 @@ END $$;
 
 -- Ends a key unless it has ended. With an org, only a key of that org.
 CREATE OR REPLACE FUNCTION revoke_key(at bigint, old_id text, org text) RETURNS SETOF key_views LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     new_version bigint := next_key_version();
 BEGIN
@@ -36,7 +34,6 @@ END $$;
 
 -- Remembers the newest use of each. Rows are locked in one order, so that hosts do not wait for each other in a circle.
 CREATE OR REPLACE FUNCTION note_key_uses(ids text[], times bigint[]) RETURNS void LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 BEGIN
     PERFORM 1 FROM api_keys WHERE key_id = ANY (ids) ORDER BY key_id FOR NO KEY UPDATE;
     UPDATE api_keys SET last_used_at = used.used_at
@@ -46,7 +43,6 @@ END $$;
 
 -- The keys of an org, or of all, oldest first.
 CREATE OR REPLACE FUNCTION list_keys(org text) RETURNS SETOF key_views LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
 BEGIN
     IF org IS NULL THEN
         RETURN QUERY SELECT one.* FROM key_views AS one ORDER BY one.org_id, one.created_at, one.key_id;
@@ -56,18 +52,13 @@ BEGIN
 END $$;
 
 -- What was made or revoked past a version, with the hash that the key's text must have.
-CREATE OR REPLACE FUNCTION key_changes(past bigint) RETURNS TABLE (key key_views, secret_hash text, version bigint) LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY
-        SELECT one, kept.secret_hash, kept.version
-        FROM api_keys AS kept JOIN key_views AS one ON one.key_id = kept.key_id
-        WHERE kept.version > past ORDER BY kept.version;
-END $$;
+-- query: key_changes(past bigint) RETURNS TABLE (key key_views, secret_hash text, version bigint)
+SELECT one, kept.secret_hash, kept.version
+FROM api_keys AS kept JOIN key_views AS one ON one.key_id = kept.key_id
+WHERE kept.version > past ORDER BY kept.version;
 
 -- The secret of a purpose, which is the first one anybody brought.
 CREATE OR REPLACE FUNCTION keep_secret(at bigint, wanted text, brought bytea) RETURNS bytea LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 BEGIN
     INSERT INTO signing_secrets (purpose, secret, created_at) VALUES (wanted, brought, moment(at)) ON CONFLICT DO NOTHING;
     RETURN (SELECT secret FROM signing_secrets WHERE purpose = wanted);
@@ -80,7 +71,6 @@ $$;
 
 -- Whose a job is, or a result, by its id alone; two where an id alone does not say which.
 CREATE OR REPLACE FUNCTION owners(kind text, wanted text) RETURNS TABLE (org_id text, job_id text) LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
 BEGIN
     IF kind = 'job' THEN
         RETURN QUERY SELECT one.org_id, one.job_id FROM jobs AS one WHERE one.job = key_of(wanted) LIMIT 2;
@@ -92,7 +82,6 @@ END $$;
 -- Notes the end of a session, and forgets those that are over by themselves. One transaction at a time: numbers are committed
 -- in their order, so a reader past one that it has seen misses nothing.
 CREATE OR REPLACE FUNCTION end_session(at bigint, ended text, ends_at bigint) RETURNS void LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 BEGIN
     PERFORM pg_advisory_xact_lock('langlauf.ended_sessions'::regclass::bigint);
     DELETE FROM ended_sessions WHERE expires_at <= moment(at) AND number < (SELECT max(number) FROM ended_sessions);
@@ -101,16 +90,12 @@ BEGIN
     ON CONFLICT (session_id) DO NOTHING;
 END $$;
 
-CREATE OR REPLACE FUNCTION session_ends(past bigint) RETURNS SETOF ended_sessions LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY SELECT * FROM ended_sessions WHERE number > past ORDER BY number;
-END $$;
+-- query: session_ends(past bigint) RETURNS SETOF ended_sessions
+SELECT * FROM ended_sessions WHERE number > past ORDER BY number;
 
 -- Ends all of its keys, and forgets what people called them. They stay: that there ever was a key is what closes a store to
 -- callers without one.
 CREATE OR REPLACE FUNCTION forget_keys(at bigint, org text) RETURNS bigint LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     one text;
 BEGIN

@@ -4,7 +4,6 @@ CREATE OR REPLACE FUNCTION note_worker(
     at bigint, kept bigint, worker_id text, host text, pid integer, version text, analyses text, slots integer, busy integer,
     every_seconds float8, started_at bigint, stopping boolean
 ) RETURNS void LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     now bigint := moment(at);
 BEGIN

@@ -4,90 +4,63 @@
 
 -- Jobs that have ended and of which these parts are still kept, behind a position and up to an instant, the oldest first. Jobs
 -- of which a part was taken are not walked over again.
-CREATE OR REPLACE FUNCTION ended_page(
-    keeps smallint[], cutoff bigint, after_time bigint, after_org text, after_job text, most integer
-) RETURNS SETOF job_views LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY
-        SELECT old.* FROM unnest(keeps) AS part (number) CROSS JOIN LATERAL (
-            SELECT {job_names}, lease_expires_at, job, result FROM jobs
-            WHERE kept = part.number AND finished_at IS NOT NULL AND finished_at >= after_time AND finished_at <= cutoff
-              AND (finished_at, org_id, job) > (after_time, after_org, key_of(after_job))
-            ORDER BY finished_at, org_id, job LIMIT most) AS old
-        ORDER BY old.finished_at, old.org_id, old.job LIMIT most;
-END $$;
+-- query: ended_page(keeps smallint[], cutoff bigint, after_time bigint, after_org text, after_job text, most integer)
+--   RETURNS SETOF job_views
+SELECT old.* FROM unnest(keeps) AS part (number) CROSS JOIN LATERAL (
+    SELECT {job_names}, lease_expires_at, job, result FROM jobs
+    WHERE kept = part.number AND finished_at IS NOT NULL AND finished_at >= after_time AND finished_at <= cutoff
+      AND (finished_at, org_id, job) > (after_time, after_org, key_of(after_job))
+    ORDER BY finished_at, org_id, job LIMIT most) AS old
+ORDER BY old.finished_at, old.org_id, old.job LIMIT most;
 
 -- The jobs that ended last, from an instant on and up to another.
-CREATE OR REPLACE FUNCTION newest_ended(since bigint, until bigint, most integer) RETURNS SETOF job_views LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY
-        SELECT job.* FROM unnest('{0, 1, 2, 3}'::smallint[]) AS part (number) CROSS JOIN LATERAL (
-            SELECT {job_names}, lease_expires_at, job, result FROM jobs
-            WHERE kept = part.number AND finished_at IS NOT NULL AND finished_at >= since AND finished_at <= until
-            ORDER BY finished_at DESC LIMIT most) AS job
-        ORDER BY job.finished_at DESC LIMIT most;
-END $$;
+-- query: newest_ended(since bigint, until bigint, most integer) RETURNS SETOF job_views
+SELECT job.* FROM unnest('{0, 1, 2, 3}'::smallint[]) AS part (number) CROSS JOIN LATERAL (
+    SELECT {job_names}, lease_expires_at, job, result FROM jobs
+    WHERE kept = part.number AND finished_at IS NOT NULL AND finished_at >= since AND finished_at <= until
+    ORDER BY finished_at DESC LIMIT most) AS job
+ORDER BY job.finished_at DESC LIMIT most;
 
-CREATE OR REPLACE FUNCTION delivers(org text, job text) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    RETURN EXISTS (
-        SELECT 1 FROM outbox
-        WHERE org_id = org AND job_id = job AND channel <> 'in_app' AND delivery_status = 'pending');
-END $$;
+-- query: delivers(org text, job text) RETURNS boolean
+SELECT EXISTS (
+    SELECT 1 FROM outbox
+    WHERE org_id = org AND job_id = job AND channel <> 'in_app' AND delivery_status = 'pending');
 
 -- While a delivery is pending everything of a job is kept back, and while it is held all but its events.
-CREATE OR REPLACE FUNCTION retirable_results(
-    cutoff bigint, after_time bigint, after_org text, after_job text, most integer, finals bigint, partials bigint, completed bigint
-) RETURNS SETOF retirable LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY
-    SELECT job.finished_at, job.org_id::text, job.job_id::text, parts.due, parts.bytes, parts.left_over = 0,
-        job.held_at IS NOT NULL OR delivers(job.org_id, job.job_id)
+-- query: retirable_results(cutoff bigint, after_time bigint, after_org text, after_job text, most integer, finals bigint,
+--   partials bigint, completed bigint)
+--   RETURNS SETOF retirable
+SELECT job.finished_at, job.org_id::text, job.job_id::text, parts.due, parts.bytes, parts.left_over = 0,
+    job.held_at IS NOT NULL OR delivers(job.org_id, job.job_id)
+FROM ended_page('{2, 3}', cutoff, after_time, after_org, after_job, most) AS job
+CROSS JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE goes) AS due, count(*) FILTER (WHERE NOT goes) AS left_over,
+        coalesce(sum(coalesce(octet_length(payload), 0) + coalesce(octet_length(views), 0)), 0)::bigint AS bytes
     FROM (
-        SELECT * FROM ended_page('{2, 3}', cutoff, after_time, after_org, after_job, most)) AS job
-    CROSS JOIN LATERAL (
-        SELECT count(*) FILTER (WHERE goes) AS due, count(*) FILTER (WHERE NOT goes) AS left_over,
-            coalesce(sum(coalesce(octet_length(payload), 0) + coalesce(octet_length(views), 0)), 0)::bigint AS bytes
-        FROM (
-            SELECT payload, views, job.finished_at <= cutoff_of(result_kind, job.status, finals, partials, completed) AS goes
-            FROM result_rows AS kept
-            WHERE kept.job = job.job AND kept.org_id = job.org_id AND removed_at IS NULL) AS result) AS parts
-    ORDER BY job.finished_at, job.org_id, job.job;
-END $$;
+        SELECT payload, views, job.finished_at <= cutoff_of(result_kind, job.status, finals, partials, completed) AS goes
+        FROM result_rows AS kept
+        WHERE kept.job = job.job AND kept.org_id = job.org_id AND removed_at IS NULL) AS result) AS parts
+ORDER BY job.finished_at, job.org_id, job.job;
 
-CREATE OR REPLACE FUNCTION retirable_events(cutoff bigint, after_time bigint, after_org text, after_job text, most integer)
-RETURNS SETOF retirable LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY
-    SELECT job.finished_at, job.org_id::text, job.job_id::text,
-        (SELECT count(*) FROM event_rows AS event WHERE event.job = job.job AND event.org_id = job.org_id AND event.event_type IS NOT NULL),
-        0::bigint, true, delivers(job.org_id, job.job_id)
-    FROM (
-        SELECT * FROM ended_page('{1, 3}', cutoff, after_time, after_org, after_job, most)) AS job
-    ORDER BY job.finished_at, job.org_id, job.job;
-END $$;
+-- query: retirable_events(cutoff bigint, after_time bigint, after_org text, after_job text, most integer)
+--   RETURNS SETOF retirable
+SELECT job.finished_at, job.org_id::text, job.job_id::text,
+    (SELECT count(*) FROM event_rows AS event WHERE event.job = job.job AND event.org_id = job.org_id AND event.event_type IS NOT NULL),
+    0::bigint, true, delivers(job.org_id, job.job_id)
+FROM ended_page('{1, 3}', cutoff, after_time, after_org, after_job, most) AS job
+ORDER BY job.finished_at, job.org_id, job.job;
 
-CREATE OR REPLACE FUNCTION retirable_jobs(cutoff bigint, after_time bigint, after_org text, after_job text, most integer)
-RETURNS SETOF retirable LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY
-    SELECT job.finished_at, job.org_id::text, job.job_id::text, 1::bigint,
-        (SELECT coalesce(sum(octet_length(chunk.payload)), 0)::bigint FROM job_chunks AS chunk
-         WHERE chunk.job_id = job.job_id AND chunk.org_id = job.org_id),
-        true, job.held_at IS NOT NULL OR delivers(job.org_id, job.job_id)
-    FROM (
-        SELECT * FROM ended_page('{0, 1, 2, 3}', cutoff, after_time, after_org, after_job, most)) AS job
-    ORDER BY job.finished_at, job.org_id, job.job;
-END $$;
+-- query: retirable_jobs(cutoff bigint, after_time bigint, after_org text, after_job text, most integer)
+--   RETURNS SETOF retirable
+SELECT job.finished_at, job.org_id::text, job.job_id::text, 1::bigint,
+    (SELECT coalesce(sum(octet_length(chunk.payload)), 0)::bigint FROM job_chunks AS chunk
+     WHERE chunk.job_id = job.job_id AND chunk.org_id = job.org_id),
+    true, job.held_at IS NOT NULL OR delivers(job.org_id, job.job_id)
+FROM ended_page('{0, 1, 2, 3}', cutoff, after_time, after_org, after_job, most) AS job
+ORDER BY job.finished_at, job.org_id, job.job;
 
 CREATE OR REPLACE FUNCTION may_retire(org_ids text[], job_ids text[], cutoff bigint, with_held boolean) RETURNS uuid[]
 LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 BEGIN
     RETURN ARRAY(
         SELECT due.job FROM job_rows AS due
@@ -100,7 +73,6 @@ END $$;
 CREATE OR REPLACE FUNCTION retire_results(
     at bigint, org_ids text[], job_ids text[], cutoff bigint, finals bigint, partials bigint, completed bigint
 ) RETURNS bigint LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     now bigint := moment(at);
     ids CONSTANT uuid[] := may_retire(org_ids, job_ids, cutoff, false);
@@ -120,7 +92,6 @@ END $$;
 -- The input stays as long as the job.
 CREATE OR REPLACE FUNCTION retire_events(at bigint, org_ids text[], job_ids text[], cutoff bigint) RETURNS bigint
 LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     ids CONSTANT uuid[] := may_retire(org_ids, job_ids, cutoff, true);
     removed bigint;
@@ -146,7 +117,6 @@ END $$;
 -- Removes jobs with all that belongs to them: every table that names a job, by its id or by its key, may have a part of it. For
 -- a caller that has made sure, and locked, that they may go.
 CREATE OR REPLACE FUNCTION remove_jobs(keys uuid[]) RETURNS bigint LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     orgs text[];
     ids text[];
@@ -176,21 +146,17 @@ $$;
 
 -- The youngest jobs beyond each age at which retention takes something: how many were looked at, and how many still have it.
 -- Retention begins with the oldest, so that these are the last it comes to.
-CREATE OR REPLACE FUNCTION kept_beyond(kind text, before bigint, most integer) RETURNS TABLE (looked bigint, kept bigint)
-LANGUAGE sql STABLE AS $$
-    SELECT count(*), count(*) FILTER (WHERE one.held_at IS NULL AND CASE kind
-        WHEN 'events' THEN one.events_expired_at IS NULL
-        WHEN 'results' THEN one.result_id IS NOT NULL AND one.result_expired_at IS NULL
-        ELSE true END)
-    FROM newest_ended(0, before, most) AS one
-$$;
+-- query: kept_beyond(kind text, before bigint, most integer) RETURNS TABLE (looked bigint, kept bigint)
+SELECT count(*), count(*) FILTER (WHERE one.held_at IS NULL AND CASE kind
+    WHEN 'events' THEN one.events_expired_at IS NULL
+    WHEN 'results' THEN one.result_id IS NOT NULL AND one.result_expired_at IS NULL
+    ELSE true END)
+FROM newest_ended(0, before, most) AS one;
 
--- The payloads outside of the store that the jobs which ended last name.
-CREATE OR REPLACE FUNCTION newest_blobs(most integer) RETURNS TABLE (org_id text, job_id text, result_id text, ref text)
-LANGUAGE sql STABLE AS $$
-    SELECT result.org_id, result.job_id, result.result_id, result.result_payload_ref
-    FROM newest_ended(0, 9223372036854775807, most) AS ended
-    CROSS JOIN LATERAL (
-        SELECT * FROM job_results AS one WHERE one.org_id = ended.org_id AND one.job = ended.job OFFSET 0) AS result
-    WHERE result.result_payload_ref <> 'inline:' AND result.removed_at IS NULL
-$$;
+-- The blobs of the jobs that ended last.
+-- query: newest_blobs(most integer) RETURNS TABLE (org_id text, job_id text, result_id text, ref text)
+SELECT result.org_id, result.job_id, result.result_id, result.result_payload_ref
+FROM newest_ended(0, 9223372036854775807, most) AS ended
+CROSS JOIN LATERAL (
+    SELECT * FROM job_results AS one WHERE one.org_id = ended.org_id AND one.job = ended.job OFFSET 0) AS result
+WHERE result.result_payload_ref <> 'inline:' AND result.removed_at IS NULL;

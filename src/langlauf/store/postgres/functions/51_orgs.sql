@@ -21,20 +21,15 @@ CREATE OR REPLACE FUNCTION org_held(org text) RETURNS bigint LANGUAGE sql STABLE
 $$;
 
 -- Its jobs that have not ended, so many: those that wait, those that wait for their next attempt, those that a worker has.
-CREATE OR REPLACE FUNCTION org_unended(org text, most integer) RETURNS TABLE (job_id text) LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY
-        (SELECT job.job_id FROM jobs AS job WHERE job.org_id = org AND started_at IS NULL AND finished_at IS NULL LIMIT most)
-        UNION (SELECT job.job_id FROM jobs AS job WHERE job.org_id = org AND next_attempt_at IS NOT NULL LIMIT most)
-        UNION (SELECT job.job_id FROM jobs AS job WHERE job.deadline_at > 0 AND job.org_id = org)
-        LIMIT most;
-END $$;
+-- query: org_unended(org text, most integer) RETURNS TABLE (job_id text)
+(SELECT job.job_id FROM jobs AS job WHERE job.org_id = org AND started_at IS NULL AND finished_at IS NULL LIMIT most)
+UNION (SELECT job.job_id FROM jobs AS job WHERE job.org_id = org AND next_attempt_at IS NOT NULL LIMIT most)
+UNION (SELECT job.job_id FROM jobs AS job WHERE job.deadline_at > 0 AND job.org_id = org)
+LIMIT most;
 
 -- Takes some of its jobs away: those that have ended, or, by force, those that a worker has, with their leases: nothing that the
 -- worker writes later is taken.
 CREATE OR REPLACE FUNCTION erase_jobs(org text, most integer, with_held boolean, forced boolean) RETURNS bigint LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     ids uuid[];
     names text[];

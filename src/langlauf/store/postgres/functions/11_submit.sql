@@ -6,7 +6,6 @@
 CREATE OR REPLACE FUNCTION refuse_full(
     outcomes text[], org_ids text[], names text[], most_of_org bigint[], most_of_all bigint[], most_of_analysis bigint[]
 ) RETURNS text[] LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     of_all bigint := (SELECT coalesce(sum(waiting), 0) FROM waiting_counts);
     -- how many were let in so far, by number of the org and of the analysis
@@ -50,7 +49,6 @@ CREATE OR REPLACE FUNCTION insert_jobs(
     payloads text[], timeouts float8[], retries integer[], traces uuid[], trace_names text[], requests uuid[], request_names text[], users text[],
     key_ids text[], estimates float8[], retry_ofs text[], traceparents text[], tracestates text[]
 ) RETURNS text[] LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     places bigint[];
     tickets bigint[];
@@ -109,7 +107,6 @@ CREATE OR REPLACE FUNCTION submit(
     refuses boolean[], resume_froms text[], most_of_org bigint[], most_of_all bigint[], most_of_analysis bigint[],
     wish_places bigint[], wish_channels text[], wish_targets text[], wish_lanes text[], wish_languages text[], asked_again boolean
 ) RETURNS text[] LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     outcomes text[] := array_fill(NULL::text, ARRAY[cardinality(org_ids)]);
     now bigint;

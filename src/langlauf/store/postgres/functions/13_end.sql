@@ -4,7 +4,6 @@
 
 -- What becomes of attempts whose process died, and of those that would go on although somebody asked the job to stop.
 CREATE OR REPLACE FUNCTION decided(ends ending[], most_lost integer, most_crashes integer) RETURNS ending[] LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     one ending;
     made ending[] := '{}';
@@ -71,7 +70,6 @@ END $$;
 -- Writes ends, with their events and snapshots, and returns the places of those it wrote. The fence is in the statement that ends:
 -- an attempt that ends itself must hold its lease at this moment; what others end is locked by them.
 CREATE OR REPLACE FUNCTION write_ends(now bigint, ends ending[]) RETURNS bigint[] LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     done record;
 BEGIN
@@ -163,7 +161,6 @@ END $$;
 -- Lets lanes know of jobs that go on, and of those that left while they waited.
 CREATE OR REPLACE FUNCTION note_lanes(orgs text[], names text[], dues bigint[], retries boolean[], waits bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 BEGIN
     IF num_nonnulls(VARIADIC dues) > 0 THEN
         INSERT INTO lanes (org_id, analysis, waiting, virtual_start, due_at, back_at)
@@ -181,7 +178,6 @@ END $$;
 
 -- The mean of recent runs. Whoever finds a mean being written leaves it: one measure more or less tells nothing new.
 CREATE OR REPLACE FUNCTION note_paces(names text[], seconds float8[]) RETURNS void LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 BEGIN
     WITH new AS (
         SELECT name, count(*) AS runs, avg(took) AS mean, 1 - power(0.8, count(*)) AS weight
@@ -201,7 +197,6 @@ END $$;
 
 -- Notes the wish that an attempt stops, once; its worker hears of it at its next heartbeat.
 CREATE OR REPLACE FUNCTION ask_to_stop(now bigint, org text, key uuid, by_whom text, reason text, request text) RETURNS void LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 BEGIN
     WITH asked AS (
         UPDATE job_rows SET cancel_requested_at = now, canceled_by = by_whom, cancel_reason = reason, event_seq = event_seq + 1,
@@ -219,7 +214,6 @@ END $$;
 CREATE OR REPLACE FUNCTION cancel(
     at bigint, org_ids text[], job_ids uuid[], bys text[], reasons text[], request_ids text[]
 ) RETURNS void LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     now bigint;
     hit record;
@@ -259,10 +253,6 @@ BEGIN
 END $$;
 
 -- Jobs as they are now, for writers that answer with them.
-CREATE OR REPLACE FUNCTION views_of(org_ids text[], job_ids uuid[]) RETURNS SETOF job_views LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY
-        SELECT view.* FROM unnest(org_ids, job_ids) AS wanted (org_id, job)
-        JOIN job_views AS view ON view.org_id = wanted.org_id AND view.job = wanted.job;
-END $$;
+-- query: views_of(org_ids text[], job_ids uuid[]) RETURNS SETOF job_views
+SELECT view.* FROM unnest(org_ids, job_ids) AS wanted (org_id, job)
+JOIN job_views AS view ON view.org_id = wanted.org_id AND view.job = wanted.job;

@@ -12,14 +12,11 @@ CREATE OR REPLACE FUNCTION said(words text) RETURNS text LANGUAGE sql STABLE AS 
     SELECT coalesce(to_json(words)::text, 'null')
 $$;
 
--- Taking jobs back from workers that vanished or did not stop in time. Not a job itself: it needs no free slot.
--- Chance, from 0 up to 1: how long a retry waits.
+-- A random number from 0 up to 1, for the delay of a retry; tests replace it.
 CREATE OR REPLACE FUNCTION draw() RETURNS float8 LANGUAGE sql VOLATILE AS $$
     SELECT random()
 $$;
 
--- The functions and the view that callers of the earlier schema know. They lie in `public`, where such callers look, and
--- speak its language: its words for states, codes in capitals, real times. What they do is what the engine does.
 -- An id as the earlier schema has them, written as PostgreSQL writes it; nothing for others, which only imports bring.
 CREATE OR REPLACE FUNCTION uuid_of(id text) RETURNS uuid LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN id::uuid END
@@ -57,18 +54,6 @@ CREATE OR REPLACE FUNCTION cutoff_of(kind text, status text, finals bigint, part
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN kind = 'final' THEN finals WHEN status = 'completed' THEN completed ELSE partials END
 $$;
-
--- How functions are planned. They run the same statements over arrays of any length against tables of any size, and a plan is
--- made once: it must be right for a table that has grown since. So nothing may read a whole table or a whole index.
-CREATE OR REPLACE FUNCTION plan_with(names text[], settings text) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-    one regprocedure;
-BEGIN
-    FOR one IN SELECT oid FROM pg_proc WHERE pronamespace = 'langlauf'::regnamespace AND proname = ANY (names) LOOP
-        EXECUTE format('ALTER FUNCTION %s SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off
-            SET plan_cache_mode = force_generic_plan %s', one, settings);
-    END LOOP;
-END $$;
 
 -- The key of a record: its id where that is a UUID, and else one that is made from it. No id comes before all others.
 CREATE OR REPLACE FUNCTION key_of(id text) RETURNS uuid LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$

@@ -15,7 +15,6 @@ CREATE OR REPLACE FUNCTION room_for(
     free room, now bigint, slots integer, known text[], lease_time bigint, most integer, limited text[], limits integer[],
     org_limit integer
 ) RETURNS room LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     live bigint;
     busy_names text[];
@@ -58,7 +57,6 @@ END $$;
 
 -- The room that is left when jobs of these lanes have taken theirs.
 CREATE OR REPLACE FUNCTION room_after(free room, taken_orgs text[], taken_names text[]) RETURNS room LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 BEGIN
     free.slots := free.slots - cardinality(taken_orgs);
     IF num_nonnulls(VARIADIC free.rooms) > 0 THEN
@@ -89,7 +87,6 @@ END $$;
 
 -- Locks the lanes of all orgs that a claim looks at first.
 CREATE OR REPLACE FUNCTION hold_lanes(free room, now bigint) RETURNS room LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     full_ones text[] := full_orgs(free);
 BEGIN
@@ -114,7 +111,6 @@ END $$;
 
 -- Locks the lanes of further orgs, except those that somebody else has in hand.
 CREATE OR REPLACE FUNCTION hold_more(free room, wanted text[]) RETURNS room LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 BEGIN
     IF wanted <@ free.held THEN
         RETURN free;
@@ -130,7 +126,6 @@ END $$;
 
 -- Of jobs in the order of their turns, those that the limits leave room for.
 CREATE OR REPLACE FUNCTION fitting(free room, org_ids text[], names text[]) RETURNS boolean[] LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 BEGIN
     IF free.org_limit IS NULL AND num_nonnulls(VARIADIC free.rooms) = 0 THEN
         RETURN array_fill(true, ARRAY[least(free.slots, cardinality(org_ids))])
@@ -156,7 +151,6 @@ END $$;
 CREATE OR REPLACE FUNCTION start_attempts(
     free room, at bigint, claim uuid, worker text, lease_time bigint, job_ids uuid[]
 ) RETURNS claimed[] LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     now bigint := moment(at);
     made claimed[];
@@ -208,7 +202,6 @@ END $$;
 -- Jobs that were lost or given back, the longest ago first. Tells whether it is worth looking again.
 CREATE OR REPLACE FUNCTION claim_back(free room, at bigint, now bigint, claim uuid, worker text, lease_time bigint) RETURNS room
 LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     lane_orgs text[];
     lane_names text[];
@@ -261,13 +254,11 @@ BEGIN
 END $$;
 
 -- How many retries of a lane are due, counted no further than told.
-CREATE OR REPLACE FUNCTION retries_due(org text, name text, now bigint, most integer) RETURNS integer LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    RETURN (SELECT count(*) FROM (
-        SELECT 1 FROM job_rows AS jobs
-        WHERE jobs.org_id = org AND jobs.analysis = name AND coalesce(last_retry_at >= attempt_started_at, false)::integer = 1
-          AND next_attempt_at <= now LIMIT most) AS few);
-END $$;
+-- query: retries_due(org text, name text, now bigint, most integer) RETURNS integer
+SELECT count(*) FROM (
+    SELECT 1 FROM job_rows AS jobs
+    WHERE jobs.org_id = org AND jobs.analysis = name AND coalesce(last_retry_at >= attempt_started_at, false)::integer = 1
+      AND next_attempt_at <= now LIMIT most) AS few;
 
 -- The orgs that have the next turns, the first ones first, each with its turn and how many of its jobs may start: what waits, and
 -- retries that are due. An org that was held back is not behind the virtual clock: it goes on from the present, as one that was
@@ -275,7 +266,6 @@ END $$;
 CREATE OR REPLACE FUNCTION deal_turns(
     free room, now bigint, candidates text[], OUT orgs text[], OUT turns bigint[], OUT starts integer[]
 ) LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     clock CONSTANT bigint := free.clock;
     lowest bigint;
@@ -322,7 +312,6 @@ END $$;
 CREATE OR REPLACE FUNCTION next_in_turn(
     free room, now bigint, INOUT orgs text[], turns bigint[], starts integer[], OUT names text[], OUT ids uuid[], OUT waited bigint[]
 ) LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 BEGIN
     WITH lanes_of AS (
         SELECT org.rank, org.turn, lane.*, least(org.starts, coalesce(room.room, org.starts)) AS most
@@ -362,7 +351,6 @@ END $$;
 CREATE OR REPLACE FUNCTION turns_wanted(
     free room, now bigint, OUT candidates text[], OUT due_orgs text[], OUT due_names text[]
 ) LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     full_ones CONSTANT text[] := full_orgs(free);
 BEGIN
@@ -383,7 +371,6 @@ END $$;
 -- The jobs whose turn it is, dealt out in the order of turns. Tells whether it is worth looking again.
 CREATE OR REPLACE FUNCTION claim_turns(free room, at bigint, now bigint, claim uuid, worker text, lease_time bigint, first boolean)
 RETURNS room LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     candidates text[] := free.held;
     due_orgs text[];
@@ -429,13 +416,10 @@ BEGIN
 END $$;
 
 -- What a claim was given whose answer was lost.
-CREATE OR REPLACE FUNCTION claimed_by(claim uuid) RETURNS SETOF claimed LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY SELECT org_id, job_id, attempt, analysis, payload, attempt_started_at, lease_expires_at,
-        timeout_seconds, progress_percent::integer, retry_count, max_retries, trace_id, request_id, traceparent, tracestate
-    FROM jobs WHERE deadline_at > 0 AND claim_id = claim;
-END $$;
+-- query: claimed_by(claim uuid) RETURNS SETOF claimed
+SELECT org_id, job_id, attempt, analysis, payload, attempt_started_at, lease_expires_at,
+    timeout_seconds, progress_percent::integer, retry_count, max_retries, trace_id, request_id, traceparent, tracestate
+FROM jobs WHERE deadline_at > 0 AND claim_id = claim;
 
 -- Takes the turn of a claim before anything else is locked, for a transaction that submits and claims.
 CREATE OR REPLACE FUNCTION take_claim_turn() RETURNS boolean LANGUAGE plpgsql AS $$
@@ -450,7 +434,6 @@ CREATE OR REPLACE FUNCTION claim(
     at bigint, claim uuid, worker text, slots integer, known text[], lease_time bigint, most integer, limited text[],
     limits integer[], org_limit integer, asked_again boolean
 ) RETURNS SETOF claimed LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     now bigint;
     free room;
@@ -483,7 +466,6 @@ END $$;
 
 -- Locks jobs in one order, for those that write to them in several steps.
 CREATE OR REPLACE FUNCTION lock_jobs(job_ids uuid[]) RETURNS void LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 BEGIN
     PERFORM 1 FROM unnest(job_ids) AS mine (key) JOIN job_rows AS jobs ON jobs.job = mine.key
     ORDER BY jobs.job FOR NO KEY UPDATE OF jobs;
@@ -494,7 +476,6 @@ END $$;
 -- keys, in which everybody locks them.
 CREATE OR REPLACE FUNCTION renew(at bigint, org_ids text[], job_ids uuid[], attempts integer[], lease_time bigint) RETURNS text[]
 LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     now bigint := moment(at);
     answers text[] := array_fill(NULL::text, ARRAY[cardinality(org_ids)]);

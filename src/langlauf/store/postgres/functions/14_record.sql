@@ -11,7 +11,6 @@ CREATE OR REPLACE FUNCTION record(
     delays bigint[], timeouts boolean[], thresholds text[], owns boolean[], deaths integer[], actors text[], bys text[],
     most_lost integer, most_crashes integer, asked_again boolean
 ) RETURNS text[] LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     now bigint;
     written bigint[] := '{}';
@@ -78,22 +77,16 @@ BEGIN
 END $$;
 
 -- The bounds that jobs of a batch have reached, by the places of their progress and partials.
-CREATE OR REPLACE FUNCTION limits_of(org_ids text[], job_ids uuid[], kinds text[]) RETURNS TABLE (place bigint, limit_reached text)
-LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY
-        SELECT one.place, job.limit_reached
-        FROM unnest(org_ids, job_ids, kinds) WITH ORDINALITY AS one (org_id, job, kind, place)
-        JOIN job_rows AS job ON job.org_id = one.org_id AND job.job = one.job
-        WHERE one.kind IN ('progress', 'partial') AND job.limit_reached IS NOT NULL;
-END $$;
+-- query: limits_of(org_ids text[], job_ids uuid[], kinds text[]) RETURNS TABLE (place bigint, limit_reached text)
+SELECT one.place, job.limit_reached
+FROM unnest(org_ids, job_ids, kinds) WITH ORDINALITY AS one (org_id, job, kind, place)
+JOIN job_rows AS job ON job.org_id = one.org_id AND job.job = one.job
+WHERE one.kind IN ('progress', 'partial') AND job.limit_reached IS NOT NULL;
 
 -- The writes of a kind that were made, and those that found nothing to change for an attempt that still holds its lease.
 CREATE OR REPLACE FUNCTION written_or_held(
     now bigint, org_ids text[], job_ids uuid[], attempts integer[], kinds text[], wanted text, written bigint[]
 ) RETURNS bigint[] LANGUAGE plpgsql STABLE AS $$
-#variable_conflict use_column
 BEGIN
     IF cardinality(written) = (SELECT count(*) FROM unnest(kinds) AS kind WHERE kind = wanted) THEN
         RETURN written;
@@ -111,7 +104,6 @@ CREATE OR REPLACE FUNCTION record_progress(
     now bigint, org_ids text[], job_ids uuid[], attempts integer[], kinds text[], percents integer[], steps text[], replays boolean[],
     news_ends integer[]
 ) RETURNS bigint[] LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     places bigint[];
 BEGIN
@@ -149,7 +141,6 @@ CREATE OR REPLACE FUNCTION record_partials(
     now bigint, org_ids text[], job_ids uuid[], attempts integer[], kinds text[], percents integer[], steps text[],
     replays boolean[], news_ends integer[], sizes bigint[], most_partials bigint[], results uuid[], result_names text[], payloads text[], refs text[], summaries text[], shown text[]
 ) RETURNS bigint[] LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     places bigint[];
     orgs text[];
@@ -209,7 +200,6 @@ END $$;
 CREATE OR REPLACE FUNCTION record_checkpoints(
     now bigint, org_ids text[], job_ids uuid[], job_names text[], attempts integer[], kinds text[], keys text[], payloads text[]
 ) RETURNS bigint[] LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     places bigint[];
 BEGIN

@@ -5,7 +5,6 @@
 CREATE OR REPLACE FUNCTION sweep(
     at bigint, grace bigint, cancel_grace bigint, retry_base float8, retry_cap float8, most_lost integer, most integer
 ) RETURNS TABLE (org_id text, job_id text, outcome text) LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     now bigint := moment(at);
     ids uuid[];
@@ -47,7 +46,6 @@ END $$;
 -- What becomes of an attempt that is overdue: canceled, tried again, lost or given up.
 CREATE OR REPLACE FUNCTION overdue(now bigint, found_job job_rows, retry_base float8, retry_cap float8, most_lost integer) RETURNS ending
 LANGUAGE plpgsql AS $$
-#variable_conflict use_column
 DECLARE
     one ending;
 BEGIN

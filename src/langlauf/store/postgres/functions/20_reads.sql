@@ -1,0 +1,118 @@
+-- query: read_job(id text) RETURNS SETOF job_views
+SELECT one.* FROM job_views AS one WHERE one.org_id = org AND one.job = key_of(id);
+
+-- A job with its latest events, the last first, and its result where that is no larger than so many bytes: its size is known
+-- without reading it.
+-- query: read_status(id text, most_events integer, most_bytes bigint)
+--   RETURNS TABLE (view job_views, events job_events[], result text)
+SELECT one,
+    ARRAY(SELECT event FROM job_events AS event WHERE event.org_id = org AND event.job = key_of(id)
+          ORDER BY event.event_seq DESC LIMIT most_events),
+    CASE one.status WHEN 'completed' THEN (
+        SELECT CASE WHEN octet_length(final.payload) <= most_bytes THEN final.payload END
+        FROM result_rows AS final WHERE final.org_id = org AND final.result = one.result) END
+FROM job_views AS one WHERE one.org_id = org AND one.job = key_of(id);
+
+-- query: read_payload(id text) RETURNS text
+SELECT first.input FROM event_rows AS first WHERE first.org_id = org AND first.job = key_of(id) AND first.event_seq = 1;
+
+-- query: read_events(id text, past integer, most integer) RETURNS SETOF job_events
+SELECT event.* FROM job_events AS event WHERE event.org_id = org AND event.job = key_of(id) AND event.event_seq > past
+ORDER BY event.event_seq LIMIT most;
+
+-- The next events, up to the one with which they have so many bytes; whether there may be more already; and where there are
+-- none, whether none will ever come.
+CREATE OR REPLACE FUNCTION read_log(org text, id text, past integer, most integer, most_bytes bigint)
+RETURNS TABLE (events job_events[], more boolean, gone boolean) LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    last_seq integer;
+BEGIN
+    PERFORM set_config('langlauf.org_id', org, true);
+    SELECT max(event_seq), coalesce(count(*) = most OR sum(bytes) >= most_bytes, false) INTO last_seq, more
+    FROM (
+        SELECT event_seq, bytes, sum(bytes) OVER (ORDER BY event_seq) - bytes AS before
+        FROM (SELECT event.event_seq, octet_length(event.payload_json) AS bytes FROM job_events AS event
+              WHERE event.org_id = org AND event.job = key_of(id) AND event.event_seq > past
+              ORDER BY event.event_seq LIMIT most) AS next) AS summed
+    WHERE before < most_bytes;
+    events := ARRAY(
+        SELECT event FROM job_events AS event
+        WHERE event.org_id = org AND event.job = key_of(id) AND event.event_seq > past AND event.event_seq <= last_seq
+        ORDER BY event.event_seq);
+    gone := last_seq IS NULL AND NOT EXISTS (
+        SELECT 1 FROM jobs AS one
+        WHERE one.org_id = org AND one.job = key_of(id) AND one.finished_at IS NULL AND one.events_expired_at IS NULL);
+    RETURN NEXT;
+END $$;
+
+-- query: read_results(id text) RETURNS SETOF snapshots
+SELECT {snapshot_names} FROM job_results AS one WHERE one.org_id = org AND one.job = key_of(id) AND one.removed_at IS NULL
+ORDER BY one.result_seq;
+
+-- The snapshot that was asked for, and the one that is given for it: that one, or the newest of its job. The final one has
+-- the highest number, so the newest is the last.
+-- query: read_result(id text, newest boolean, whole boolean)
+--   RETURNS TABLE (view job_views, requested snapshots, delivered snapshots, payload text, views text)
+SELECT found.view, asked.snapshot, given.snapshot, parts.payload, parts.views
+FROM (
+    SELECT ROW({snapshot_names})::snapshots AS snapshot, job, result_seq FROM job_results AS one
+    WHERE one.org_id = org AND one.result = key_of(id)) AS asked
+CROSS JOIN LATERAL (
+    SELECT one AS view FROM job_views AS one WHERE one.org_id = org AND one.job = asked.job OFFSET 0) AS found
+CROSS JOIN LATERAL (
+    SELECT ROW({snapshot_names})::snapshots AS snapshot, last.result_seq FROM job_results AS last
+    WHERE last.org_id = org AND last.job = asked.job
+      AND last.result_seq >= asked.result_seq AND (newest OR last.result_seq <= asked.result_seq)
+    ORDER BY last.result_seq DESC LIMIT 1) AS given
+LEFT JOIN LATERAL (
+    SELECT kept.payload, kept.views FROM result_rows AS kept
+    WHERE whole AND kept.org_id = org AND kept.job = asked.job AND kept.result_seq = given.result_seq
+    OFFSET 0) AS parts ON true;
+
+-- query: read_notifications(id text, wanted text, most integer) RETURNS SETOF notifications
+SELECT * FROM (
+    SELECT {notification_names} FROM messages WHERE messages.org_id = org AND messages.job = key_of(id)
+    UNION ALL SELECT sent.* FROM outbox AS sent WHERE sent.org_id = org AND sent.job_id = id) AS one
+WHERE wanted IS NULL OR one.channel = wanted
+ORDER BY one.created_at DESC, one.notification_id DESC LIMIT most;
+
+-- query: read_chunk(id text, key text) RETURNS text
+SELECT one.payload FROM job_chunks AS one WHERE one.org_id = org AND one.job_id = id AND one.chunk_key = key;
+
+-- query: read_chunks(id text, keys text[]) RETURNS TABLE (chunk_key text, payload text)
+SELECT one.chunk_key, one.payload FROM job_chunks AS one
+WHERE one.org_id = org AND one.job_id = id AND one.chunk_key = ANY (keys);
+
+-- query: read_views(id text) RETURNS text
+SELECT one.views FROM job_results AS one WHERE one.org_id = org AND one.result = key_of(id);
+
+-- Completed jobs of an analysis before a position, the last to end first, with their inputs: so many and no more.
+-- query: read_completed(wanted text, before_at bigint, before_id text, most integer)
+--   RETURNS TABLE (job_id text, result_id text, finished_at bigint, payload text)
+SELECT one.job_id, one.result_id, one.finished_at, one.payload FROM jobs AS one
+WHERE one.org_id = org AND one.status = 'completed' AND one.finished_at IS NOT NULL AND one.analysis = wanted
+  AND one.result_expired_at IS NULL
+  AND one.finished_at <= before_at AND (one.finished_at, one.job) < (before_at, key_of(before_id))
+ORDER BY one.finished_at DESC, one.job DESC LIMIT most;
+
+-- What some jobs were asked, for lists that say what each is about: no more than a glance.
+-- query: read_inputs(job_ids text[], largest integer) RETURNS TABLE (job_id text, payload text)
+SELECT one.job_id, one.payload FROM unnest(job_ids) AS wanted (job_id)
+CROSS JOIN LATERAL (
+    SELECT wanted.job_id, first.input AS payload FROM event_rows AS first
+    WHERE first.org_id = org AND first.job = key_of(wanted.job_id) AND first.event_seq = 1
+      AND octet_length(first.input) <= largest OFFSET 0) AS one;
+
+-- Whom a job asked to be told of its end: a job that repeats it asks the same.
+-- query: read_wishes(id text) RETURNS TABLE (channel text, target text, lane text, language text)
+SELECT wish.channel, wish.target, wish.lane, wish.language FROM job_wishes AS wish
+WHERE wish.org_id = org AND wish.job_id = id ORDER BY wish.channel;
+
+-- Payloads as bytes, to be sent on undecoded.
+-- How large the payload of a snapshot is, and the payload itself where it is small; no row where it is not kept here.
+-- query: read_payload_size(id text, small integer) RETURNS TABLE (size integer, payload text)
+SELECT octet_length(one.payload), CASE WHEN octet_length(one.payload) <= small THEN one.payload END
+FROM job_results AS one WHERE one.org_id = org AND one.result = key_of(id) AND one.payload IS NOT NULL;
+
+-- query: read_payload_bytes(id text) RETURNS bytea
+SELECT convert_to(one.payload, 'UTF8') FROM job_results AS one WHERE one.org_id = org AND one.result = key_of(id);

@@ -1,0 +1,34 @@
+-- How functions are planned. They run the same statements over arrays of any length against tables of any size, and a plan is
+-- made once, perhaps while the tables are empty: so no plan may scan a whole table or index. Functions in SQL are planned as usual.
+DO $$
+DECLARE
+    one record;
+BEGIN
+    FOR one IN
+        SELECT pg_proc.oid::regprocedure AS name, coalesce(
+            kind.settings, 'enable_bitmapscan = off SET enable_indexscan = on SET enable_indexonlyscan = on') AS settings
+        FROM pg_proc JOIN pg_language ON pg_language.oid = prolang
+        LEFT JOIN (VALUES
+            -- Rows looked up by key. A bitmap scan needs a key to look for; an index scan does not.
+            ('{lock_jobs, start_attempts, renew, record_progress, record_partials, record_checkpoints, written_or_held,
+               write_ends, views_of, note_key_uses, pulses, kept_payloads, may_retire, retire_results, retire_events,
+               retire_jobs, remove_jobs, limits_of}'::text[],
+             'enable_bitmapscan = on SET enable_indexscan = off SET enable_indexonlyscan = off'),
+            -- Joins of arrays: the only tables are the lanes of named orgs, and the counts of waiting jobs, which are few.
+            ('{insert_jobs, refuse_full}',
+             'enable_hashjoin = on SET enable_bitmapscan = off SET enable_indexscan = on SET enable_indexonlyscan = on'),
+            -- Scans in the order of an index; only rows with the same time are sorted.
+            ('{read_messages, read_jobs, read_history, read_failures, read_held, read_completed, ended_page, newest_ended,
+               read_feed, read_feed_mark, read_feed_end}',
+             'enable_bitmapscan = off SET enable_indexscan = on SET enable_indexonlyscan = on SET enable_sort = off')
+            ) AS kind (names, settings) ON proname = ANY (kind.names)
+        -- All others read the first rows in the order of an index, except those that read no table, or whole tables.
+        WHERE pronamespace = 'langlauf'::regnamespace AND lanname = 'plpgsql' AND proconfig IS NULL AND provolatile <> 'i'
+          AND prorettype <> 'trigger'::regtype AND proname <> ALL (
+            '{count_jobs, erase_jobs, erase_rows, feed_mark, fitting, full_orgs, is_json, lost_for_good, org_rows,
+              recount_lanes, room_after, settle_feed, take_claim_turn}')
+    LOOP
+        EXECUTE format('ALTER FUNCTION %s SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off
+            SET plan_cache_mode = force_generic_plan SET %s', one.name, one.settings);
+    END LOOP;
+END $$;
