@@ -67,11 +67,11 @@ def test_the_figures_are_those_of_the_code() -> None:
     schedule = BY_NAME["webhook_schedule"].default
     assert ", ".join(map(_shown, schedule)) in page
     assert len(schedule) + 1 == 10
-    assert "ten tries in a little over three days" in page
+    assert "ten attempts in a little over three days" in page
     assert 3 < sum(schedule) / 86_400 < 3.5
     assert f"`LANGLAUF_WEBHOOK_SECONDS` ({BY_NAME['webhook_seconds'].default:g} s)" in page
     assert f"up to {LONGEST_WEBHOOK_URL:,} characters" in page
     assert (PAUSE_AFTER_FAILURES, pause_after(PAUSE_AFTER_FAILURES), pause_after(1_000)) == (5, 60, 3_600)
-    assert "After five failures in a row it is left alone for a minute, then for two, up to an hour" in page
+    assert "After five failures in a row it is paused for a minute, then for two, up to an hour" in page
     assert DISABLE_AFTER_SECONDS == 5 * 86_400
     assert "for five days is disabled" in page
