@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from langlauf import views
-    from langlauf.analysis.handle import Job
+    from langlauf.analysis.job import Job
     from langlauf.analysis.payload import Result
-    from langlauf.analysis.plain import PlainJob
+    from langlauf.analysis.plain_job import PlainJob
     from langlauf.app import Langlauf
     from langlauf.client import AsyncClient, Client
     from langlauf.domain.errors import PermanentError, TransientError
@@ -28,10 +28,10 @@ __all__ = [
 _PLACES = {
     "AsyncClient": "langlauf.client",
     "Client": "langlauf.client",
-    "Job": "langlauf.analysis.handle",
+    "Job": "langlauf.analysis.job",
     "Langlauf": "langlauf.app",
     "PermanentError": "langlauf.domain.errors",
-    "PlainJob": "langlauf.analysis.plain",
+    "PlainJob": "langlauf.analysis.plain_job",
     "Result": "langlauf.analysis.payload",
     "TransientError": "langlauf.domain.errors",
 }

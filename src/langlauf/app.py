@@ -57,7 +57,9 @@ class Langlauf:
     def __init__(self, *, api_prefix: str = "/analyze", settings: Settings | None = None) -> None:
         self.api_prefix = _usable_prefix("api_prefix", api_prefix)
         self.registry = Registry()
-        self.registry.reserve(probe.probe, name=probe.NAME, duplicates=True, max_retries=0, timeout=probe.TIMEOUT)
+        self.registry.reserve(
+            probe.probe, name=probe.PROBE_NAME, duplicates=True, max_retries=0, timeout=probe.PROBE_TIMEOUT
+        )
         self.runtime: Runtime | None = None
         self._context: ApiContext | None = None
         self._settings = settings

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from langlauf.analysis.probe import NAME, ORG
+from langlauf.analysis.probe import PROBE_NAME, PROBE_ORG
 from langlauf.cli.main import main
 from langlauf.client import Client
 from langlauf.doctor.probe import STEPS, Probe
@@ -21,7 +21,7 @@ def test_the_probe_goes_through_a_server(server: ServerProcess) -> None:
     found = list(Probe(server.url, None).findings())
     assert [(one.name, one.level) for one in found] == [(step.name, "ok") for step in STEPS]
     assert all("ms" in one.seen for one in found)
-    with Client(server.url, ORG) as client:
+    with Client(server.url, PROBE_ORG) as client:
         states = [job.status for job in client.jobs()]
     assert states == [Status.CANCELED, Status.COMPLETED]
 
@@ -29,12 +29,12 @@ def test_the_probe_goes_through_a_server(server: ServerProcess) -> None:
 def test_nobody_sees_the_analysis_of_the_probe() -> None:
     """It is in no list, and no analysis can have its name."""
     app = sample_app()
-    assert NAME not in app.registry.names
-    assert NAME not in [analysis.name for analysis in app.registry]
-    assert NAME in app.registry.runnable
+    assert PROBE_NAME not in app.registry.names
+    assert PROBE_NAME not in [analysis.name for analysis in app.registry]
+    assert PROBE_NAME in app.registry.runnable
     with pytest.raises(RegistrationError, match="already"):
-        app.analysis(name=NAME)(_another)
-    assert NAME not in CliRunner().invoke(main, ["openapi"]).stdout
+        app.analysis(name=PROBE_NAME)(_another)
+    assert PROBE_NAME not in CliRunner().invoke(main, ["openapi"]).stdout
 
 
 async def _another(job: object) -> None:
@@ -50,7 +50,7 @@ def test_a_server_that_asks_for_a_token_is_probed_with_it(tmp_path: Path) -> Non
         assert (wrong.name, wrong.level) == ("probe_submit", "error")
         submitted, started = Probe(running.url, "an-operators-token").findings()
         assert (submitted.level, started.name, started.level) == ("ok", "probe_start", "error")
-        with Client(running.url, ORG, "an-operators-token") as client:
+        with Client(running.url, PROBE_ORG, "an-operators-token") as client:
             assert [job.status for job in client.jobs()] == [Status.CANCELED]
 
 

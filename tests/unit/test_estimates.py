@@ -8,7 +8,7 @@ import apsw
 import msgspec
 import pytest
 
-from langlauf.analysis.handle import Job
+from langlauf.analysis.job import Job
 from langlauf.analysis.registry import Registry
 from langlauf.domain.attempt import Claim, Progress
 from langlauf.domain.job import JobRecord, QueueFull

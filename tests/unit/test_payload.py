@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from langlauf.analysis import payload
-from langlauf.analysis.own_thread import OwnThread
-from langlauf.analysis.reporting import step_for
+from langlauf.analysis.chunks import format_step
+from langlauf.analysis.payload import AttemptThread
 from langlauf.domain.errors import ResultTooLarge, ResultUnstorable
 
 
@@ -47,7 +47,7 @@ def test_large_and_unknown_values_are_encoded_in_a_thread(
         return plain(value, largest)
 
     monkeypatch.setattr(payload, "encode", noted)
-    text = asyncio.run(payload.encoded(value, 10_000_000, OwnThread()))
+    text = asyncio.run(payload.encode_async(value, 10_000_000, AttemptThread()))
     assert text == plain(value, 10_000_000)
     assert (threads != [threading.main_thread().name]) == apart
 
@@ -85,7 +85,7 @@ def test_names_of_other_types_become_texts() -> None:
 )
 def test_a_step_shows_as_much_of_an_item_as_people_read(step: str, item: Any, said: str) -> None:
     """However large the item is."""
-    text = step_for(step, item) or ""
+    text = format_step(step, item) or ""
     assert text.startswith(said)
     assert len(text) < 1_000
 
@@ -93,7 +93,7 @@ def test_a_step_shows_as_much_of_an_item_as_people_read(step: str, item: Any, sa
 @pytest.mark.parametrize("step", ["{:>1000000000}", "{:{0}}", "{:.99999f}"])
 def test_a_step_that_would_fill_the_memory_is_shown_as_it_is(step: str) -> None:
     """A width is for columns, and a step is one line."""
-    assert step_for(step, 1) == step
+    assert format_step(step, 1) == step
 
 
 @pytest.mark.parametrize("large", [False, True])
@@ -107,8 +107,8 @@ def test_a_large_stored_value_is_decoded_in_a_thread(monkeypatch: pytest.MonkeyP
         return decode(text)
 
     monkeypatch.setattr(payload, "decode", watched)
-    value = "x" * (payload.LARGE if large else 10)
-    assert asyncio.run(payload.decoded(f'"{value}"')) == value
+    value = "x" * (payload.LARGE_TEXT if large else 10)
+    assert asyncio.run(payload.decode_async(f'"{value}"')) == value
     assert (threads != [threading.get_ident()]) is large
 
 

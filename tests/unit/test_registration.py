@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from langlauf import Job, Langlauf
-from langlauf.analysis.schema import InvalidInput, canonical, read_input
+from langlauf.analysis.schema import InvalidInput, canonical_json, read_input
 from langlauf.api.openapi.document import build_document
 from langlauf.domain.errors import RegistrationError
 
@@ -114,7 +114,7 @@ def test_type_hints_make_the_input() -> None:
     analysis = app.registry.get("survey")
     assert analysis is not None
     kind = analysis.input_type
-    assert canonical(read_input(kind, {"region": "CH"})) == '{"mode":"a","region":"CH","years":3}'
+    assert canonical_json(read_input(kind, {"region": "CH"})) == '{"mode":"a","region":"CH","years":3}'
     for values, field in (
         ({}, "region"),
         ({"region": 1}, "region"),

@@ -2,8 +2,7 @@
 
 import pytest
 
-from langlauf.analysis.chunking import announced
-from langlauf.analysis.reporting import step_for, usable_step
+from langlauf.analysis.chunks import clean_step, format_step, with_progress
 
 
 class Mute:
@@ -30,18 +29,19 @@ class Mute:
 )
 def test_the_item_stands_where_the_braces_are_and_other_braces_stay(step: str | None, shown: str | None) -> None:
     """A step is a text for people: one that cannot be filled in is shown as it is."""
-    assert step_for(step, 7) == shown
-    assert [report for _, report in announced([7], step)] == [(0, shown)]
+    assert format_step(step, 7) == shown
+    assert [report for _, report in with_progress([7], step)] == [(0, shown)]
 
 
 def test_an_item_that_cannot_be_written_leaves_the_step_as_it_is() -> None:
     """What fails while a step is worded fails nothing else."""
-    assert step_for("Reading {}", Mute()) == "Reading {}"
+    assert format_step("Reading {}", Mute()) == "Reading {}"
 
 
 def test_a_step_holds_no_secret() -> None:
     """It is stored, sent to every stream and shown on pages."""
     assert (
-        usable_step(step_for("Logging in at {}", "redis://:made-up@cache")) == "Logging in at redis://:[redacted]@cache"
+        clean_step(format_step("Logging in at {}", "redis://:made-up@cache"))
+        == "Logging in at redis://:[redacted]@cache"
     )
-    assert usable_step("x " * 95 + "password='a b c d'") == "x " * 95 + "password=…"
+    assert clean_step("x " * 95 + "password='a b c d'") == "x " * 95 + "password=…"

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from langlauf import Result, views
-from langlauf.analysis.payload import encode_views, final
+from langlauf.analysis.payload import encode_result, encode_views
 from langlauf.domain.errors import ResultTooLarge, ResultUnstorable, UnusableView
 from langlauf.domain.outcome import classify
 from langlauf.domain.text import pointer_parts
@@ -170,7 +170,7 @@ def test_views_are_checked_like_results(view: Any) -> None:
 
 def test_a_result_names_its_summary_and_views() -> None:
     table = views.table(at="/rows")
-    end = final(Result({"rows": []}, summary={"rows": 0}, views=[table]), 1_000)
+    end = encode_result(Result({"rows": []}, summary={"rows": 0}, views=[table]), 1_000)
 
     assert (end.payload, end.summary, views_from(end.views)) == ('{"rows":[]}', '{"rows":0}', [table])
 
@@ -178,9 +178,9 @@ def test_a_result_names_its_summary_and_views() -> None:
 def test_without_one_of_its_own_a_result_has_the_summary_that_its_payload_names() -> None:
     payload = {"summary": {"rows": 0}}
 
-    assert final(Result(payload), 1_000) == final(payload, 1_000)
-    assert final(payload, 1_000).summary == '{"rows":0}'
-    assert final({"summary": "a text"}, 1_000).summary is None
+    assert encode_result(Result(payload), 1_000) == encode_result(payload, 1_000)
+    assert encode_result(payload, 1_000).summary == '{"rows":0}'
+    assert encode_result({"summary": "a text"}, 1_000).summary is None
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from langlauf.analysis.payload import LARGE
+from langlauf.analysis.payload import LARGE_TEXT
 from langlauf.worker.parallel_map import value_of
 from langlauf.worker.processes import child_protocol
 
@@ -31,7 +31,7 @@ def test_a_large_frame_is_read_in_a_thread(monkeypatch: pytest.MonkeyPatch, larg
     """And comes as it was sent; a small one does not wait for a thread."""
     watched = Watched()
     monkeypatch.setattr(child_protocol, "_from_process", watched)
-    payload = msgspec.Raw(b'"%s"' % (b"x" * (LARGE if large else 10)))
+    payload = msgspec.Raw(b'"%s"' % (b"x" * (LARGE_TEXT if large else 10)))
     sent = child_protocol.Returned(payload=payload, summary=child_protocol.raw(None), views=child_protocol.raw(None))
 
     async def body() -> None:

@@ -55,7 +55,7 @@ class Entries:
         self.pairs = pairs
 
 
-def converted(value: Any) -> Any:
+def convert_once(value: Any) -> Any:
     """A value that is not of JSON's types, one step nearer to them: it may take another step."""
     kind = type(value)
     if issubclass(kind, Enum):

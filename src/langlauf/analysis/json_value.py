@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from langlauf.analysis.conversion import Entries, Members, Unstorable, converted
+from langlauf.analysis.conversion import Entries, Members, Unstorable, convert_once
 from langlauf.domain.errors import LanglaufError, ResultTooLarge, ResultUnstorable
 from langlauf.domain.redact import exception_text, without_paths
 from langlauf.domain.text import pointer_to, scalar_flaw, string_flaw
@@ -27,7 +27,7 @@ _LONGEST_SHOWN = 60
 _CONTAINERS = frozenset({dict, list, tuple, Members, Entries})
 
 
-def plain(value: Any, largest: int) -> Any:
+def to_json_value(value: Any, largest: int) -> Any:
     """The value in JSON's own types. What has no form in JSON raises, and says where it stands (a JSON pointer)."""
     return _Walk(largest).run(value)
 
@@ -142,7 +142,7 @@ class _Walk:
             if type(item) in _CONTAINERS:
                 level = self._opened(source, item)
                 return level.out, 1, level
-            item = converted(item)
+            item = convert_once(item)
             if size := _scalar_size(item):
                 return item, size, None
         raise Unstorable(f"a value of type {type(source).__name__} has no form in JSON")
@@ -217,7 +217,7 @@ def _name_text(name: Any) -> str:
         if kind in _CONTAINERS or kind in (int, float, bool, type(None)):
             break
         try:
-            item = converted(item)
+            item = convert_once(item)
         except Unstorable:
             break
     raise _UnusableName(f"one of type {type(name).__name__} cannot be written as a text; use texts as names")

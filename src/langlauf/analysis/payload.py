@@ -1,30 +1,95 @@
-"""Values of an analysis as JSON text that every store can keep."""
+"""Values of an analysis as JSON text, and the threads that encode them beside the event loop.
+
+Values come from the code of an analysis: reading one may take any time. So each attempt has a thread of its own, and
+one that hangs delays neither other attempts nor the end of the program.
+"""
 
 import asyncio
+import contextlib
+import contextvars
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from langlauf.analysis.json_value import plain
-from langlauf.analysis.own_thread import OwnThread
+from langlauf.analysis.json_value import to_json_value
 from langlauf.domain.errors import ResultTooLarge, ResultUnstorable, UnusableView
 from langlauf.domain.view import LARGEST_VIEWS, MOST_VIEWS, View
+
+T = TypeVar("T")
+
+
+class AttemptThread:
+    """Runs the calls of one attempt beside the event loop, one at a time, each in a daemon thread.
+
+    A pool that attempts share could be taken from all of them by one whose values have no end.
+    """
+
+    def __init__(self) -> None:
+        self._free = asyncio.Lock()
+
+    async def call(self, function: Callable[..., T], *args: Any) -> T:
+        """What the function returns. The next call waits for its end, also where this one is no longer awaited."""
+        await self._free.acquire()
+        try:
+            future = _start(function, args, ended=self._free.release)
+        except BaseException:
+            self._free.release()
+            raise
+        return await future
+
+
+async def run_in_daemon_thread(function: Callable[..., T], *args: Any) -> T:
+    """What the function returns; any number of such calls may be under way."""
+    return await _start(function, args)
+
+
+def _start(
+    function: Callable[..., T], args: tuple[Any, ...], ended: Callable[[], None] = lambda: None
+) -> "asyncio.Future[T]":
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def settle(value: Any, error: BaseException | None) -> None:
+        ended()
+        if future.done():  # the attempt was stopped; nothing waits for it any more
+            return
+        if error is None:
+            future.set_result(value)
+        else:
+            future.set_exception(error)
+
+    def work() -> None:
+        value: Any = None
+        error: BaseException | None = None
+        try:
+            value = context.run(function, *args)
+        except StopIteration as stopped:  # a future cannot carry it
+            error = RuntimeError(f"the function raised StopIteration: {stopped}")
+        except BaseException as raised:  # noqa: BLE001 - whatever it was belongs to the caller
+            error = raised
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nothing waits for it any more
+            loop.call_soon_threadsafe(settle, value, error)
+
+    threading.Thread(target=work, daemon=True, name="langlauf-own").start()
+    return future
+
 
 #: So many items are encoded in less time than a thread takes to start.
 _SMALL = 1_000
 _LETTERS_LIKE_AN_ITEM = 64
 #: In bytes or letters. What is longer is decoded and copied beside the event loop too.
-LARGE = 1_048_576
-T = TypeVar("T")
+LARGE_TEXT = 1_048_576
 _THREADS = ThreadPoolExecutor(2, "langlauf-decoder")
 
 
 def encode(value: Any, largest: int, order: Literal["sorted"] | None = None) -> str:
     """The value as JSON text; what cannot be kept raises, and never becomes something else silently."""
     try:
-        data = msgspec.json.encode(plain(value, largest), order=order)
+        data = msgspec.json.encode(to_json_value(value, largest), order=order)
     except RecursionError as error:  # the analysis may have lowered the limit, or called from far down
         raise ResultUnstorable(f"the value is nested too deep: {error}") from error
     if len(data) > largest:
@@ -32,7 +97,7 @@ def encode(value: Any, largest: int, order: Literal["sorted"] | None = None) -> 
     return data.decode()
 
 
-async def encoded(value: Any, largest: int, thread: OwnThread) -> str:
+async def encode_async(value: Any, largest: int, thread: AttemptThread) -> str:
     """The same without holding up the event loop: a value that is not plainly small is encoded in a thread."""
     return encode(value, largest) if is_small(value) else await thread.call(encode, value, largest)
 
@@ -71,9 +136,9 @@ def decode(text: str) -> Any:
     return msgspec.json.decode(text)
 
 
-async def decoded(text: str) -> Any:
+async def decode_async(text: str) -> Any:
     """The same without holding up the event loop."""
-    return await run_in_thread(decode, text) if len(text) > LARGE else decode(text)
+    return await run_in_thread(decode, text) if len(text) > LARGE_TEXT else decode(text)
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -87,7 +152,7 @@ class Result(msgspec.Struct, frozen=True):
     views: Sequence[View] = ()
 
 
-class Final(NamedTuple):
+class EncodedResult(NamedTuple):
     """A function's result as it is stored: JSON texts."""
 
     payload: str
@@ -95,14 +160,14 @@ class Final(NamedTuple):
     views: str | None = None
 
 
-def final(result: Any, largest: int) -> Final:
+def encode_result(result: Any, largest: int) -> EncodedResult:
     """A function's result with its summary, where it names one, and its views."""
     given = result if isinstance(result, Result) else Result(result)
     summary = given.summary
     if summary is None and isinstance(given.payload, Mapping):
         named = given.payload.get("summary")
         summary = named if isinstance(named, Mapping) else None
-    return Final(
+    return EncodedResult(
         encode(given.payload, largest),
         None if summary is None else encode(summary, largest),
         encode_views(given.views),
@@ -125,6 +190,6 @@ def encode_views(views: Sequence[View]) -> str | None:
         ) from None
 
 
-async def encoded_views(views: Sequence[View], thread: OwnThread) -> str | None:
+async def encode_views_async(views: Sequence[View], thread: AttemptThread) -> str | None:
     """The same without holding up the event loop."""
     return await thread.call(encode_views, views) if views else None

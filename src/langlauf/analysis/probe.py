@@ -5,17 +5,17 @@ It is in no list and no form. `langlauf doctor --probe` submits it, in an org of
 
 import asyncio
 
-from langlauf.analysis.handle import Job
+from langlauf.analysis.job import Job
 
-NAME = "langlauf.probe"
-ORG = "langlauf-probe"
+PROBE_NAME = "langlauf.probe"
+PROBE_ORG = "langlauf-probe"
 #: However long it is asked to take, it takes no longer.
-LONGEST_SECONDS = 30.0
-TIMEOUT = 60.0
+LONGEST_PROBE_SECONDS = 30.0
+PROBE_TIMEOUT = 60.0
 
 
 async def probe(job: Job, seconds: float = 0.0) -> dict[str, int]:
     """Waits, so that it can be canceled meanwhile, and returns which attempt it was."""
     await job.progress(50, step="Probing")
-    await asyncio.sleep(min(max(seconds, 0.0), LONGEST_SECONDS))
+    await asyncio.sleep(min(max(seconds, 0.0), LONGEST_PROBE_SECONDS))
     return {"attempt": job.attempt}

@@ -1,5 +1,6 @@
-"""The analyses of an application, by name."""
+"""The registered analyses, and references by name, by which another process finds a function. Nothing is pickled."""
 
+import importlib
 import inspect
 import re
 from collections.abc import Callable, Iterator
@@ -7,10 +8,31 @@ from typing import Any
 
 import msgspec
 
-from langlauf.analysis.naming import reference_to
 from langlauf.analysis.schema import input_type
 from langlauf.domain.errors import RegistrationError
 from langlauf.domain.job import LONGEST_TIMEOUT
+
+
+def reference_to(named: Any) -> str:
+    """`module:name` of something that stands at the top of its module, or in a class there."""
+    module, name = getattr(named, "__module__", None), getattr(named, "__qualname__", None)
+    if not module or not name:
+        raise RegistrationError(f"{named!r} has no name that another process could find it by")
+    if "<" in name:
+        raise RegistrationError(
+            f"{name} stands inside a function; another process cannot find it there: move it to the top of {module}"
+        )
+    return f"{module}:{name}"
+
+
+def resolve(reference: str) -> Any:
+    """What the reference names; imports its module where that is new."""
+    module, _, name = reference.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
 
 Function = Callable[..., Any]
 DEFAULT_TIMEOUT = 1_800.0

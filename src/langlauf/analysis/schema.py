@@ -76,10 +76,10 @@ def read_input(kind: type[msgspec.Struct], values: dict[str, Any]) -> msgspec.St
     try:
         return msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
-        raise invalid(str(error), kind.__struct_fields__) from None
+        raise input_error(str(error), kind.__struct_fields__) from None
 
 
-def invalid(text: str, known: tuple[str, ...], prefix: str = "") -> InvalidInput:
+def input_error(text: str, known: tuple[str, ...], prefix: str = "") -> InvalidInput:
     """What msgspec says, with the field apart and a suggestion where a name is unknown."""
     match = _PATH.search(text)
     path = match["path"] if match else ""
@@ -92,6 +92,6 @@ def invalid(text: str, known: tuple[str, ...], prefix: str = "") -> InvalidInput
     return InvalidInput(prefix + path if path else prefix.rstrip("."), message)
 
 
-def canonical(value: msgspec.Struct) -> str:
+def canonical_json(value: msgspec.Struct) -> str:
     """The input with defaults filled in and names in order: equal inputs give equal texts."""
     return msgspec.json.encode(value, order="sorted").decode()

@@ -7,7 +7,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from langlauf.analysis.schema import invalid
+from langlauf.analysis.schema import input_error
 from langlauf.api.requests import read_object
 from langlauf.api.response_schemas import JobResponse
 from langlauf.api.responses import json_response, payload_envelope, tenant_headers
@@ -174,4 +174,4 @@ def convert(kind: type[Any], values: Any, prefix: str = "") -> Any:
     try:
         return msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
-        raise invalid(str(error), kind.__struct_fields__, prefix) from None
+        raise input_error(str(error), kind.__struct_fields__, prefix) from None

@@ -7,7 +7,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from langlauf.analysis.payload import LARGE, run_in_thread
+from langlauf.analysis.payload import LARGE_TEXT, run_in_thread
 from langlauf.api.context import ApiContext, convert
 from langlauf.api.parameters import (
     choice_parameter,
@@ -130,7 +130,7 @@ class ResultHandlers:
         def out() -> list[HistoryEntryOut]:
             return [_entry_out(entry) for entry in entries]
 
-        return await run_in_thread(out) if sum(len(entry.payload) for entry in entries) > LARGE else out()
+        return await run_in_thread(out) if sum(len(entry.payload) for entry in entries) > LARGE_TEXT else out()
 
 
 def _etag(found: ResultView) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from langlauf.analysis.handle import Job
+from langlauf.analysis.job import Job
 from langlauf.app import Langlauf
 
 app = Langlauf()

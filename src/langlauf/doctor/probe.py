@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import httpx2
 
-from langlauf.analysis.probe import NAME, ORG
+from langlauf.analysis.probe import PROBE_NAME, PROBE_ORG
 from langlauf.client import Client, ClientError, Forbidden, RemoteJob, SubmitOptions
 from langlauf.clock import monotonic, new_id
 from langlauf.doctor.findings import Finding, Level
@@ -52,7 +52,7 @@ class Probe:
     def __init__(self, url: str, key: str | None) -> None:
         self._url = url
         self._key = key
-        self._org: str | None = ORG
+        self._org: str | None = PROBE_ORG
 
     def findings(self) -> Iterator[Finding]:
         """A finding for each step; the first that fails ends it."""
@@ -86,7 +86,7 @@ class Probe:
             began = monotonic()
             value = _value_of(job)
             if not isinstance(value, dict) or "attempt" not in value:
-                raise ProbeFailed(RESULT, f"the result is {value!r}", f"langlauf status {job.job_id} --org {ORG}")
+                raise ProbeFailed(RESULT, f"the result is {value!r}", f"langlauf status {job.job_id} --org {PROBE_ORG}")
             yield _took(RESULT, began)
         yield _canceled(client)
 
@@ -131,7 +131,7 @@ class Probe:
 
 def _canceled(client: Client) -> Finding:
     with _stopping(_submitted(client, seconds=_LONG_JOB_SECONDS)) as job:
-        step = f"langlauf status {job.job_id} --org {ORG}"
+        step = f"langlauf status {job.job_id} --org {PROBE_ORG}"
         try:
             next(state for state in job.states(timeout=STEP_SECONDS) if state.status != Status.QUEUED)
             began = monotonic()
@@ -166,7 +166,7 @@ def _stopping(job: RemoteJob) -> Iterator[RemoteJob]:
 def _submitted(client: Client, *, seconds: float) -> RemoteJob:
     try:
         options = SubmitOptions(allow_duplicate=True, idempotency_key=f"probe-{new_id()}", max_retries=0)
-        return client.submit(NAME, seconds=seconds, options=options)
+        return client.submit(PROBE_NAME, seconds=seconds, options=options)
     except ClientError as error:
         raise ProbeFailed(SUBMIT, str(error), "langlauf serve") from error
 
@@ -175,7 +175,7 @@ def _value_of(job: RemoteJob) -> object:
     try:
         return job.result(timeout=STEP_SECONDS)
     except ClientError as error:
-        raise ProbeFailed(RESULT, str(error), f"langlauf result {job.job_id} --org {ORG}") from error
+        raise ProbeFailed(RESULT, str(error), f"langlauf result {job.job_id} --org {PROBE_ORG}") from error
 
 
 def _took(step: Step, began: float) -> Finding:

@@ -6,7 +6,7 @@ import msgspec
 
 from langlauf.analysis.payload import is_small, run_in_thread
 from langlauf.analysis.registry import Analysis, Registry
-from langlauf.analysis.schema import InvalidInput, canonical, read_input
+from langlauf.analysis.schema import InvalidInput, canonical_json, read_input
 from langlauf.auth.caller import Caller
 from langlauf.clock import Clock, new_id
 from langlauf.domain.delivery import Subscription
@@ -175,7 +175,7 @@ def _payload(analysis: Analysis, order: SubmitRequest) -> str:
     """The input as it is stored; raises `InvalidInput` where it cannot be."""
     if not order.checked and (flaw := first_flaw(msgspec.to_builtins(order.input, str_keys=True))):
         raise InvalidInput(flaw.split(":")[0], flaw)
-    return canonical(read_input(analysis.input_type, order.input))
+    return canonical_json(read_input(analysis.input_type, order.input))
 
 
 def _timeout(analysis: Analysis, wished: float | None) -> float:

@@ -1,7 +1,7 @@
 """Every metric by name: counters and histograms of this process, and gauges that are read at each scrape.
 
 Units are base units and part of the name. Labels have few values: an analysis that is not registered here and an
-analysis' own error code are `other`, and orgs are labels only with `LANGLAUF_METRICS_BY_ORG`.
+analysis' own error code are `other`, and orgs are labels only with `LANGLAUF_METRICS_ORGS`.
 """
 
 from collections.abc import Iterable, Sequence

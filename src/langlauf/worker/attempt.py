@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from langlauf.analysis.chunking import Chunks
+from langlauf.analysis.chunks import Chunks
 from langlauf.analysis.registry import Analysis
 from langlauf.clock import monotonic
 from langlauf.domain.attempt import Checkpoint, Claim, Partial, Progress, WriteResult

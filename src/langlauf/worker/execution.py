@@ -8,12 +8,10 @@ from typing import Any, Protocol
 
 import msgspec
 
-from langlauf.analysis.chunking import Chunks
-from langlauf.analysis.handle import Job
-from langlauf.analysis.naming import reference_to
-from langlauf.analysis.own_thread import in_own_thread
-from langlauf.analysis.payload import LARGE, final, is_small, run_in_thread
-from langlauf.analysis.registry import Analysis
+from langlauf.analysis.chunks import Chunks
+from langlauf.analysis.job import Job
+from langlauf.analysis.payload import LARGE_TEXT, encode_result, is_small, run_in_daemon_thread, run_in_thread
+from langlauf.analysis.registry import Analysis, reference_to
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
 from langlauf.domain.errors import StaleAttempt
@@ -103,13 +101,17 @@ class CoroutineExecution:
             if (blocked := _blocked(error)) is not None:
                 return Crashed(str(blocked))
             # What it says is code and data of the analysis: neither may hold up the event loop.
-            return await in_own_thread(failure_of, error, self._analysis.transient)
+            return await run_in_daemon_thread(failure_of, error, self._analysis.transient)
 
     async def _call(self) -> Completed:
         enter_attempt(self._attempt.job_id, self._attempt.number)
         result = await contained(self._analysis.function(Job(self._attempt), **self._values))
         limit = self._attempt.largest_result
-        end = final(result, limit) if is_small(result) else await in_own_thread(final, result, limit)
+        end = (
+            encode_result(result, limit)
+            if is_small(result)
+            else await run_in_daemon_thread(encode_result, result, limit)
+        )
         return Completed(result_id=new_id(), payload=end.payload, summary=end.summary, views=end.views)
 
 
@@ -218,7 +220,7 @@ class ProcessExecution:
 
 async def _found(*payloads: str | None) -> Found:
     texts = [payload for payload in payloads if payload is not None]
-    return Found(await run_in_thread(_raws, texts) if sum(map(len, texts)) > LARGE else _raws(texts))
+    return Found(await run_in_thread(_raws, texts) if sum(map(len, texts)) > LARGE_TEXT else _raws(texts))
 
 
 def _raws(texts: Sequence[str]) -> list[msgspec.Raw]:

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
-from langlauf.analysis.chunking import STEP_SECONDS, Chunks
+from langlauf.analysis.chunks import STEP_INTERVAL, Chunks, clean_step, format_step
 from langlauf.analysis.payload import decode, run_in_thread
-from langlauf.analysis.reporting import step_for, usable_step
 from langlauf.clock import monotonic
 from langlauf.domain.attempt import Checkpoint, Progress
 from langlauf.domain.errors import LanglaufError
@@ -151,8 +150,8 @@ class ParallelMap:
             return
         percent = len(self._found) * 100 // len(self._items)
         shown_percent, shown_at = self._reported
-        if percent == shown_percent and monotonic() - shown_at < STEP_SECONDS:
+        if percent == shown_percent and monotonic() - shown_at < STEP_INTERVAL:
             return
         self._reported = percent, monotonic()
-        step = step_for(self._step, decode(self._items[key]))
-        await self._site.write(Progress(percent=percent, step=usable_step(step)))
+        step = format_step(self._step, decode(self._items[key]))
+        await self._site.write(Progress(percent=percent, step=clean_step(step)))

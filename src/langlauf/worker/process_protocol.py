@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
-from langlauf.analysis.payload import LARGE, run_in_thread
+from langlauf.analysis.payload import LARGE_TEXT, run_in_thread
 from langlauf.telemetry.metrics import Counts
 
 _LENGTH = struct.Struct("!Q")
@@ -133,7 +133,7 @@ class Line(asyncio.Protocol, Generic[Message]):
         del rest[:start]
 
     def _take(self, frame: bytes) -> None:
-        if len(frame) <= LARGE:
+        if len(frame) <= LARGE_TEXT:
             self._heard(self._decoder.decode(frame))
             return
         task = asyncio.create_task(self._decode_large(frame))

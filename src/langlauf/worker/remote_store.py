@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
 import msgspec
 
-from langlauf.analysis.payload import LARGE, run_in_thread
+from langlauf.analysis.payload import LARGE_TEXT, run_in_thread
 from langlauf.clock import Clock
 from langlauf.domain import errors
 from langlauf.domain.attempt import (
@@ -215,7 +215,7 @@ class Relay:
             known = error if isinstance(error, StoreError) else StoreError(f"{type(error).__name__}: {error}")
             self._tell(Refusal(question.number, type(known).__name__, str(known)))
         else:
-            encoded = await run_in_thread(_encode, value) if _letters(value) > LARGE else _encode(value)
+            encoded = await run_in_thread(_encode, value) if _letters(value) > LARGE_TEXT else _encode(value)
             self._tell(Answer(question.number, msgspec.Raw(encoded)))
 
     def _tell(self, reply: Answer | Refusal) -> None:
@@ -246,7 +246,7 @@ class Relay:
 
     async def _record(self, lease: Lease, kind: str, write: msgspec.Raw) -> WriteResult:
         decode = _WRITES[kind].decode
-        decoded = await run_in_thread(decode, write) if memoryview(write).nbytes > LARGE else decode(write)
+        decoded = await run_in_thread(decode, write) if memoryview(write).nbytes > LARGE_TEXT else decode(write)
         recorded = await self._store.record(lease, decoded)
         if not recorded or not isinstance(decoded, Progress | Partial | Checkpoint):
             self.held.pop(lease, None)

@@ -14,8 +14,8 @@ from dask.task_spec import Task
 from distributed import Client, KilledWorker
 from distributed.client import ClosedClientError, FutureCancelledError
 
-from langlauf.analysis.naming import reference_to
-from langlauf.analysis.payload import LARGE, run_in_thread
+from langlauf.analysis.payload import LARGE_TEXT, run_in_thread
+from langlauf.analysis.registry import reference_to
 from langlauf.clock import new_id
 from langlauf.domain.errors import AnalysisError, PermanentError, StaleAttempt, TransientError
 from langlauf.telemetry.log import LogEvent, log_event
@@ -76,7 +76,7 @@ class DaskExecutor:
             said = await _while_it_lasts(place, session.ask(task, write(call)))
             return (
                 await run_in_thread(read_answer, said)
-                if isinstance(said, bytes) and len(said) > LARGE
+                if isinstance(said, bytes) and len(said) > LARGE_TEXT
                 else read_answer(said)
             )
         except StaleAttempt:

@@ -20,10 +20,10 @@ from typing import Any
 
 import msgspec
 
-from langlauf.analysis.chunking import Chunks
-from langlauf.analysis.naming import resolve
-from langlauf.analysis.payload import Final, encode, final
-from langlauf.analysis.plain import PlainJob, finished
+from langlauf.analysis.chunks import Chunks
+from langlauf.analysis.payload import EncodedResult, encode, encode_result
+from langlauf.analysis.plain_job import PlainJob, finished
+from langlauf.analysis.registry import resolve
 from langlauf.analysis.schema import input_type
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
 from langlauf.domain.errors import AnalysisError, StaleAttempt
@@ -169,17 +169,17 @@ def _run(line: ProcessLine, task: Task) -> End:
         return Broke(failure=_failure(error, transient))
 
 
-def _call(line: ProcessLine, task: Task) -> Final:
+def _call(line: ProcessLine, task: Task) -> EncodedResult:
     function = _found(task.function)
     if isinstance(task, RunChunk):
-        return Final(encode(finished(function(msgspec.json.decode(task.item))), task.largest_result))
+        return EncodedResult(encode(finished(function(msgspec.json.decode(task.item))), task.largest_result))
     values = msgspec.structs.asdict(msgspec.json.decode(task.input, type=_input_type(task.function, task.name)))
     attempt = RemoteAttempt(line, task)
     try:
         result = function(PlainJob(attempt), **values)
     finally:
         attempt.close()
-    return final(result, task.largest_result)
+    return encode_result(result, task.largest_result)
 
 
 def _found(reference: str) -> Any:

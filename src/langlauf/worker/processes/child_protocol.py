@@ -9,7 +9,7 @@ from asyncio import StreamReader, StreamWriter
 
 import msgspec
 
-from langlauf.analysis.payload import LARGE, run_in_thread
+from langlauf.analysis.payload import LARGE_TEXT, run_in_thread
 from langlauf.domain.outcome import Failure
 
 _LENGTH = struct.Struct("!Q")
@@ -182,7 +182,7 @@ def text_of(payload: msgspec.Raw) -> str:
 
 def is_large(*payloads: msgspec.Raw) -> bool:
     """Whether these are more than an event loop may be held up for."""
-    return sum(memoryview(payload).nbytes for payload in payloads) > LARGE
+    return sum(memoryview(payload).nbytes for payload in payloads) > LARGE_TEXT
 
 
 def text_or_none(payload: msgspec.Raw) -> str | None:
@@ -260,7 +260,7 @@ class WorkerLine:
         (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
         data = await self._reader.readexactly(length)
         message: FromProcess = (
-            await run_in_thread(_from_process.decode, data) if length > LARGE else _from_process.decode(data)
+            await run_in_thread(_from_process.decode, data) if length > LARGE_TEXT else _from_process.decode(data)
         )
         return message
 

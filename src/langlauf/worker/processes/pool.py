@@ -10,8 +10,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from langlauf.analysis.naming import reference_to, resolve
-from langlauf.analysis.registry import Registry
+from langlauf.analysis.registry import Registry, reference_to, resolve
 from langlauf.domain.errors import LanglaufError, RegistrationError, TransientError
 from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.worker.processes.child_protocol import Begin, Ready, WorkerLine

@@ -4,9 +4,16 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
-from langlauf.analysis.chunking import Chunks, Key, announced, cut, usable_key
+from langlauf.analysis.chunks import (
+    ChunkKey,
+    Chunks,
+    check_chunk_key,
+    check_percent,
+    clean_step,
+    split_chunks,
+    with_progress,
+)
 from langlauf.analysis.payload import decode, encode, encode_views
-from langlauf.analysis.reporting import usable_percent, usable_step
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
 from langlauf.domain.view import View
@@ -14,7 +21,7 @@ from langlauf.domain.view import View
 Item = TypeVar("Item")
 
 
-class Attempt(Protocol):
+class SyncAttempt(Protocol):
     """What the handle needs of the worker. A write that is refused raises `StaleAttempt`."""
 
     org_id: str
@@ -45,7 +52,7 @@ class Attempt(Protocol):
 class PlainJob:
     """One attempt of a job, seen from inside a plain `def`. Its calls may come from any thread of the process."""
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: SyncAttempt) -> None:
         self._attempt = attempt
         #: whether what was done last came out of the store and was not computed
         self._replaying = False
@@ -87,7 +94,7 @@ class PlainJob:
 
     def progress(self, percent: float | None = None, step: str | None = None) -> None:
         """Tells how far the job is. It never goes back, and 100 is kept for the end."""
-        percent, step = usable_percent(percent), usable_step(step)
+        percent, step = check_percent(percent), clean_step(step)
         self._attempt.write(Progress(percent=percent, step=step, replayed=self._replaying))
 
     def partial(
@@ -109,8 +116,8 @@ class PlainJob:
             result_id=result_id,
             payload=encode(payload, limit),
             summary=None if summary is None else encode(summary, limit),
-            percent=usable_percent(progress),
-            step=usable_step(step),
+            percent=check_percent(progress),
+            step=clean_step(step),
             replayed=self._replaying,
             views=encode_views(views),
         )
@@ -127,7 +134,7 @@ class PlainJob:
 
     def checkpoint(self, key: str, function: Callable[..., Any], *args: Any) -> Any:
         """Runs the function once in the life of the job; after a crash its stored result comes back instead."""
-        stored = self._attempt.chunk(usable_key(key))
+        stored = self._attempt.chunk(check_chunk_key(key))
         self._replaying = stored is not None
         if stored is None:
             stored = encode(finished(function(*args)), self._attempt.largest_result)
@@ -136,20 +143,20 @@ class PlainJob:
 
     def chunks(self, items: Iterable[Item], step: str | None = None) -> Iterator[Item]:
         """Yields every item and reports how far it is; `step` may have a `{}` for the item."""
-        for item, report in announced(items, step):
+        for item, report in with_progress(items, step):
             if report is not None:
                 self.progress(*report)
             yield item
 
     def map(
-        self, function: Callable[[Any], Any], items: Iterable[Any], *, key: Key = None, step: str | None = None
+        self, function: Callable[[Any], Any], items: Iterable[Any], *, key: ChunkKey = None, step: str | None = None
     ) -> list[Any]:
         """Calls the function with every item, side by side; the results come in the order of the items.
 
         The function stands at the top of a module, and items and results are JSON. Each result is kept like that of a
         checkpoint, under `key` and the item's hash. With `step` it reports how far it is; a `{}` in it is the item.
         """
-        chunks = cut(function, items, key, self._attempt.largest_result)
+        chunks = split_chunks(function, items, key, self._attempt.largest_result)
         return [decode(payload) for payload in self._attempt.map(chunks, step)]
 
 

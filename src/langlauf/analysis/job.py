@@ -4,10 +4,23 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from langlauf.analysis.chunking import Chunks, Key, announced, cut, usable_key
-from langlauf.analysis.own_thread import OwnThread, in_own_thread
-from langlauf.analysis.payload import decode, decoded, encoded, encoded_views
-from langlauf.analysis.reporting import usable_percent, usable_step
+from langlauf.analysis.chunks import (
+    ChunkKey,
+    Chunks,
+    check_chunk_key,
+    check_percent,
+    clean_step,
+    split_chunks,
+    with_progress,
+)
+from langlauf.analysis.payload import (
+    AttemptThread,
+    decode,
+    decode_async,
+    encode_async,
+    encode_views_async,
+    run_in_daemon_thread,
+)
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
 from langlauf.domain.view import View
@@ -15,7 +28,7 @@ from langlauf.domain.view import View
 Item = TypeVar("Item")
 
 
-class Attempt(Protocol):
+class AsyncAttempt(Protocol):
     """What the handle needs of the worker. A write that is refused raises `StaleAttempt`."""
 
     org_id: str
@@ -52,12 +65,12 @@ class Attempt(Protocol):
 class Job:
     """One attempt of a job, seen from inside the analysis."""
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: AsyncAttempt) -> None:
         self._attempt = attempt
         #: whether what was done last came out of the store and was not computed
         self._replaying = False
         #: reads what the analysis made
-        self._thread = OwnThread()
+        self._thread = AttemptThread()
 
     @property
     def job_id(self) -> str:
@@ -96,7 +109,7 @@ class Job:
 
     async def progress(self, percent: float | None = None, step: str | None = None) -> None:
         """Tells how far the job is. It never goes back, and 100 is kept for the end."""
-        percent, step = usable_percent(percent), usable_step(step)
+        percent, step = check_percent(percent), clean_step(step)
         await self._attempt.write(Progress(percent=percent, step=step, replayed=self._replaying))
 
     async def partial(
@@ -116,12 +129,12 @@ class Job:
         limit = self._attempt.largest_result
         write = Partial(
             result_id=result_id,
-            payload=await encoded(payload, limit, self._thread),
-            summary=None if summary is None else await encoded(summary, limit, self._thread),
-            percent=usable_percent(progress),
-            step=usable_step(step),
+            payload=await encode_async(payload, limit, self._thread),
+            summary=None if summary is None else await encode_async(summary, limit, self._thread),
+            percent=check_percent(progress),
+            step=clean_step(step),
             replayed=self._replaying,
-            views=await encoded_views(views, self._thread),
+            views=await encode_views_async(views, self._thread),
         )
         await self._attempt.write(write)
         return result_id
@@ -131,9 +144,9 @@ class Job:
 
         None where there is none, or none that is still kept: `job.previous(ontology="hp")`.
         """
-        match_text = await encoded(match, self._attempt.largest_result, self._thread)
+        match_text = await encode_async(match, self._attempt.largest_result, self._thread)
         found = await self._attempt.previous(match_text)
-        return None if found is None else await decoded(found)
+        return None if found is None else await decode_async(found)
 
     async def checkpoint(self, key: str, function: Callable[..., Any], *args: Any) -> Any:
         """Runs the function once in the life of the job; after a crash its stored result comes back instead.
@@ -141,30 +154,30 @@ class Job:
         A coroutine function runs here, a plain one in a thread. The result is what JSON makes of it, in the first
         attempt as in the next.
         """
-        stored = await self._attempt.chunk(usable_key(key))
+        stored = await self._attempt.chunk(check_chunk_key(key))
         self._replaying = stored is not None
         if stored is None:
             value = await _call(function, args)
-            stored = await encoded(value, self._attempt.largest_result, self._thread)
+            stored = await encode_async(value, self._attempt.largest_result, self._thread)
             await self._attempt.write(Checkpoint(key=key, payload=stored))
-        return await decoded(stored)
+        return await decode_async(stored)
 
     async def chunks(self, items: Iterable[Item], step: str | None = None) -> AsyncIterator[Item]:
         """Yields every item and reports how far it is; `step` may have a `{}` for the item."""
-        for item, report in announced(items, step):
+        for item, report in with_progress(items, step):
             if report is not None:
                 await self.progress(*report)
             yield item
 
     async def map(
-        self, function: Callable[[Any], Any], items: Iterable[Any], *, key: Key = None, step: str | None = None
+        self, function: Callable[[Any], Any], items: Iterable[Any], *, key: ChunkKey = None, step: str | None = None
     ) -> list[Any]:
         """Calls the function with every item, side by side; the results come in the order of the items.
 
         The function stands at the top of a module, and items and results are JSON. Each result is kept like that of a
         checkpoint, under `key` and the item's hash. With `step` it reports how far it is; a `{}` in it is the item.
         """
-        chunks = await self._thread.call(cut, function, items, key, self._attempt.largest_result)
+        chunks = await self._thread.call(split_chunks, function, items, key, self._attempt.largest_result)
         payloads = await self._attempt.map(chunks, step)
         return await self._thread.call(lambda: [decode(payload) for payload in payloads])
 
@@ -172,5 +185,5 @@ class Job:
 async def _call(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     if inspect.iscoroutinefunction(function):
         return await function(*args)
-    value = await in_own_thread(function, *args)
+    value = await run_in_daemon_thread(function, *args)
     return await value if isinstance(value, Awaitable) else value

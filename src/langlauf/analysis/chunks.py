@@ -1,0 +1,132 @@
+"""Chunks of `job.map` with keys that are the same in every attempt, and the progress that an analysis reports."""
+
+import contextlib
+import hashlib
+import math
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from string import Formatter
+from typing import Any, TypeVar
+
+import msgspec
+
+from langlauf.analysis.payload import encode, is_small
+from langlauf.analysis.registry import reference_to
+from langlauf.domain.errors import ResultUnstorable
+from langlauf.domain.redact import bounded_repr, clean_text
+from langlauf.domain.text import first_flaw
+
+_LONGEST_STEP = 200
+#: A width in a format that is worth nothing to readers and costs memory, or one that comes out of the item.
+_TOO_WIDE = re.compile(r"\{|[0-9]{4}")
+_WHOLE_ITEM = ("", "0")
+_SHOWN_IN_PART = frozenset({str, dict, list, tuple, set, frozenset})
+
+
+def check_percent(number: float | None) -> float | None:
+    """A report of progress that means something."""
+    if number is None:
+        return None
+    percent = float(number)
+    if not math.isfinite(percent):
+        raise ValueError(f"progress must be a number from 0 to 100, not {number}")
+    return percent
+
+
+def clean_step(text: str | None) -> str | None:
+    """What a step says, fit to be stored and shown on one line."""
+    return None if text is None else clean_text(str(text), _LONGEST_STEP)
+
+
+def format_step(step: str | None, item: Any) -> str | None:
+    """The step with the item in it. Braces that mean nothing are braces: no step breaks a job.
+
+    Of a large item not all is read: this may happen on the worker's event loop.
+    """
+    if step is None:
+        return None
+    with contextlib.suppress(Exception):
+        return _filled(step, item)
+    with contextlib.suppress(Exception):
+        return step.replace("{}", str(_brief(item)))
+    return step  # not even the item can be written
+
+
+def _filled(step: str, item: Any) -> str:
+    """The step as a format; ValueError where it asks for a width that is worth nothing."""
+    fields = [(name, form) for _, name, form, _ in Formatter().parse(step)]
+    if any(form and _TOO_WIDE.search(form) for _, form in fields):
+        raise ValueError("a step has no room for that")
+    return step.format(_brief(item) if any(name in _WHOLE_ITEM for name, _ in fields) else item)
+
+
+def _brief(item: Any) -> Any:
+    """The item, or as much of a large one as a step has room for."""
+    if type(item) not in _SHOWN_IN_PART or is_small(item):
+        return item
+    return item[:_LONGEST_STEP] if isinstance(item, str) else bounded_repr(item)
+
+
+Item = TypeVar("Item")
+#: Steps of quick chunks need not all be written; people cannot read faster than this.
+STEP_INTERVAL = 0.25
+#: How a chunk is called: a word that stands before the item's hash, or a function that makes the whole key.
+ChunkKey = str | Callable[[Any], str] | None
+
+
+class Chunks(msgspec.Struct, frozen=True):
+    """The parts of one `job.map`: what computes them, their keys, and their items as JSON text."""
+
+    function: str
+    keys: list[str]
+    items: list[str]
+
+
+def split_chunks(function: Callable[..., Any], items: Iterable[Any], key: ChunkKey, largest: int) -> Chunks:
+    """One chunk per item. Equal items have equal keys, whatever order their names came in, and are computed once."""
+    reference = reference_to(function)
+    known = list(items)
+    texts = [encode(item, largest, "sorted") for item in known]
+    if callable(key):
+        keys = [check_chunk_key(str(key(item))) for item in known]
+        _refuse_shared(keys, texts)
+    else:
+        word = check_chunk_key(reference if key is None else key)
+        keys = [f"{word}:{_hash(text)}" for text in texts]
+    return Chunks(reference, keys, texts)
+
+
+def _refuse_shared(keys: list[str], texts: list[str]) -> None:
+    """Two different items under one key would silently get one result."""
+    first: dict[str, str] = {}
+    for key, text in zip(keys, texts, strict=True):
+        if first.setdefault(key, text) != text:
+            raise ValueError(f"key= gives two different items of the map the same key: {key}")
+
+
+def check_chunk_key(key: str) -> str:
+    """A chunk's key that every store can keep."""
+    if not isinstance(key, str):
+        raise ValueError(f"the key of a chunk must be text, not {type(key).__name__}")  # noqa: TRY004 - as other bad input
+    if flaw := first_flaw(key):
+        raise ResultUnstorable(f"the key of a chunk cannot be kept: {flaw}")
+    return key
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def with_progress(items: Iterable[Item], step: str | None) -> Iterator[tuple[Item, tuple[int, str | None] | None]]:
+    """Each item, with the percent and the step to report before it; None where people could not read that fast."""
+    known = items if isinstance(items, Sequence) else list(items)
+    total = max(len(known), 1)
+    shown_percent, shown_at = -1, 0.0
+    for index, item in enumerate(known):
+        percent = index * 100 // total
+        if percent == shown_percent and time.monotonic() - shown_at < STEP_INTERVAL:
+            yield item, None
+            continue
+        shown_percent, shown_at = percent, time.monotonic()
+        yield item, (percent, format_step(step, item))
