@@ -85,7 +85,7 @@ def test_errors_have_the_focus_and_lead_to_their_entries(tab: OpenTab, troubles:
     page.fill("[name='in.region']", "Bern")
     page.fill("[name='in.codes']", "1\nx")
     page.get_by_role("button", name="Start").click()
-    expect(page.locator("#flaws")).to_be_focused()
+    expect(page.locator("#errors")).to_be_focused()
     assert_accessible(page)
     assert_fits(page)
     page.get_by_role("link", name="Codes", exact=True).click()
@@ -117,7 +117,7 @@ def test_all_of_it_works_without_a_script(tab: OpenTab, site: Live) -> None:
     """Choosing, filling in, starting; colours and language as well."""
     page = tab(java_script_enabled=False)
     page.goto("/")
-    page.locator(".offers").get_by_role("link", name=re.compile("^survey")).click()
+    page.locator(".analyses").get_by_role("link", name=re.compile("^survey")).click()
     page.fill("[name='in.region']", "Bern")
     page.get_by_role("button", name="Start").click()
     assert site.wait(job_id(page))["result"]["region"] == "Bern"

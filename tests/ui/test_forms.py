@@ -64,16 +64,16 @@ def entries() -> dict[str, FormField]:
 
 def filled(**texts: str) -> FormValues:
     """A form with these texts; what must be there and is not given is."""
-    blank = {entry.field: entry.initial for entry in entries().values()}
+    blank = {entry.html_name: entry.initial for entry in entries().values()}
     needed = {"text": "ab", "mode": '"a"', "place": '{"x": 1}'}
     fields = blank | {f"in.{name}": text for name, text in {**needed, **texts}.items()}
     return read_form_values(list(entries().values()), Everything, fields, 64)
 
 
-def flaw(**texts: str) -> str:
+def error(**texts: str) -> str:
     """What is wrong with the one entry that is."""
-    [found] = filled(**texts).flaws.values()
-    return str(found.say(ENGLISH))
+    [found] = filled(**texts).errors.values()
+    return str(found.message(ENGLISH))
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_a_pattern_is_given_to_browsers_that_read_it_alike(pattern: str, attribu
 def test_what_is_filled_in_becomes_a_value(name: str, text: str, value: Any) -> None:
     """As the API would get it, and as the analysis takes it."""
     made = filled(**{name: text})
-    assert made.flaws == {}
+    assert made.errors == {}
     assert made.values[name] == value
     msgspec.convert(made.values, Everything)
 
@@ -189,11 +189,11 @@ def test_what_is_left_empty_is_left_out(name: str) -> None:
 )
 def test_each_flaw_is_told_in_words(name: str, text: str, sentence: str) -> None:
     """In our own where there are some, else as the check said it."""
-    assert flaw(**{name: text}) == sentence
+    assert error(**{name: text}) == sentence
 
 
 def test_all_flaws_are_told_at_once() -> None:
     """Nobody corrects one entry only to hear about the next."""
     made = filled(text="", whole="x", place="{")
-    assert sorted(made.flaws) == ["in.place", "in.text", "in.whole"]
+    assert sorted(made.errors) == ["in.place", "in.text", "in.whole"]
     assert made.texts["in.whole"] == "x"

@@ -51,7 +51,7 @@ LABELED = {"x": {"field": "a", "type": "nominal"}}
 
 
 @pytest.mark.parametrize(
-    "flaw",
+    "error",
     [
         {"encoding": {"x": {"field": ["a"], "type": "nominal"}}},
         {"encoding": {"x": {"field": "a", "type": ["nominal"]}}},
@@ -59,15 +59,15 @@ LABELED = {"x": {"field": "a", "type": "nominal"}}
         {"encoding": LABELED, "data": {"name": []}, "datasets": {"d": []}},
     ],
 )
-def test_a_specification_that_cannot_be_sized_is_refused_as_broken(flaw: dict[str, Any]) -> None:
+def test_a_specification_that_cannot_be_sized_is_refused_as_broken(error: dict[str, Any]) -> None:
     """Where a name or a type is a list, computing the size of the chart ends in a refusal, not in another error."""
     with pytest.raises(ChartRefused) as refused:
-        safe_spec(raw({**CHART, **flaw}))
+        safe_spec(raw({**CHART, **error}))
     assert refused.value.why == "broken"
 
 
 @pytest.mark.parametrize(
-    "flaw",
+    "error",
     [
         {"layer": 5},
         {"layer": None},
@@ -78,13 +78,13 @@ def test_a_specification_that_cannot_be_sized_is_refused_as_broken(flaw: dict[st
         {"encoding": LABELED, "data": {"values": 9}},
     ],
 )
-def test_other_flaws_are_kept_for_the_program_that_draws(flaw: dict[str, Any]) -> None:
+def test_other_flaws_are_kept_for_the_program_that_draws(error: dict[str, Any]) -> None:
     """The specification is passed on with a size, unchanged otherwise; title and axes are empty or a plain name."""
-    spec = {**CHART, **flaw}
+    spec = {**CHART, **error}
     passed_on = safe_spec(raw(spec))
     assert {name: passed_on[name] for name in spec} == spec
     assert (passed_on["width"], passed_on["height"]) == (720, 340)
-    assert chart_axes(passed_on) == ChartAxes(title="", x="a" if flaw.get("encoding") == LABELED else "", y="")
+    assert chart_axes(passed_on) == ChartAxes(title="", x="a" if error.get("encoding") == LABELED else "", y="")
 
 
 def test_a_wide_result_is_not_looked_through() -> None:

@@ -103,8 +103,8 @@ def test_two_versions_are_compared(server: Live, address: str) -> None:
     assert ATTACK in newest.text
     german = assert_page(server.http.get(f"{address}/diff?from=1&to=2&lang=de"))
     assert "?from=1&to=2&lang=en" in german.links()
-    for flaw, status in (("from=x", 400), ("to=0", 400), ("from=9", 404)):
-        assert_page(server.http.get(f"{address}/diff?{flaw}"), status)
+    for error, status in (("from=x", 400), ("to=0", 400), ("from=9", 404)):
+        assert_page(server.http.get(f"{address}/diff?{error}"), status)
     assert_page(server.http.get(f"{address}/diff", headers={"X-Org-Id": "org-b"}), 404)
 
 

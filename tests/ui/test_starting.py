@@ -61,7 +61,7 @@ def started(response: httpx2.Response) -> str:
 def refused(response: httpx2.Response, status: int = 400) -> Outline:
     """The form again, with the focus on what is wrong."""
     made = assert_page(response, status)
-    [summary] = [one for _, one in made.elements if one.get("id") == "flaws"]
+    [summary] = [one for _, one in made.elements if one.get("id") == "errors"]
     assert (summary["role"], summary["tabindex"], "autofocus" in summary) == ("alert", "-1", True)
     return made
 
@@ -98,7 +98,7 @@ def test_every_flaw_stands_beside_its_entry(server: Live) -> None:
     for name in ("region", "years", "mode", "codes"):
         field = fields[f"in.{name}"]
         assert field["aria-invalid"] == "true"
-        assert f"flaw-in.{name}" in field["aria-describedby"].split()
+        assert f"error-in.{name}" in field["aria-describedby"].split()
         assert f"#in.{name}" in made.links()
     assert "aria-invalid" not in fields["in.text"]
     kept = sheet(made)

@@ -15,8 +15,7 @@ from langlauf.domain.job import LimitReached, Phase
 from langlauf.domain.state import TERMINAL, Status
 from langlauf.domain.statistics import TimeRange
 from langlauf.service.webhooks import EndpointHealth
-from langlauf.ui import form_validation as flaws
-from langlauf.ui import formatting
+from langlauf.ui import form_validation, formatting
 from langlauf.ui.language import LANGUAGES, load_language
 from langlauf.ui.page_request import THEMES
 from langlauf.ui.pages.failures import ALL_TIME
@@ -31,7 +30,7 @@ from langlauf.ui.views.chart_renderer import ChartTrouble
 from langlauf.ui.views.chart_spec import ChartRefusal
 from langlauf.ui.views.stored_views import AnyView
 
-_LITERAL = re.compile(r"""\b(?:t|say|plain)\(\s*["']([a-z_.]+)["']\s*[,)]""")
+_LITERAL = re.compile(r"""\b(?:t|text|plain)\(\s*["']([a-z_.]+)["']\s*[,)]""")
 _MISSING = re.compile(r"""missing(?:: str)? ?= ?"([a-z_.]+)\"""")
 _NAMED = re.compile(r"""texts\[["']([a-z_.]+)["']\]""")
 
@@ -45,10 +44,12 @@ def used_keys() -> set[str]:
     faces = {formatting.display_state(status, phase) for status, phase in possible_states()}
     keys |= {f"{family}.{face}" for family, face in product(("state", "help"), faces)}
     keys |= {f"nav.{name}" for name, _ in NAVIGATION}
-    keys |= {f"form.flaw.{word}" for word in flaws.ERROR_NAMES}
+    keys |= {f"form.error.{word}" for word in form_validation.ERROR_NAMES}
     keys |= {f"form.kind.{kind}" for kind in ("lines", "json")}
     keys |= {f"form.choice.{value}" for value in ("true", "false", "default", "expedite")}
-    keys |= {f"start.{option.field}{part}" for option, part in product((*OPTION_FIELDS, *NOTIFY_FIELDS), ("", ".text"))}
+    keys |= {
+        f"start.{option.html_name}{part}" for option, part in product((*OPTION_FIELDS, *NOTIFY_FIELDS), ("", ".text"))
+    }
     keys |= {f"webhooks.standing.{word}" for word in get_args(EndpointHealth)}
     keys |= {f"webhooks.subject.{word}" for word in SUBJECTS}
     keys |= {f"delivery.status.{word}" for word in get_args(DeliveryStatus)}
@@ -66,7 +67,7 @@ def used_keys() -> set[str]:
     keys |= {f"tab.{tab}" for tab in ("all", *Status)}
     keys |= {f"range.{name}" for name in (*RANGES, ALL_TIME)}
     keys |= {f"lists.by.{name}" for name in ListFilters.__struct_fields__}
-    keys |= {f"lists.deed.{deed}" for deed in ("canceled", "repeated")}
+    keys |= {f"lists.bulk_outcome.{deed}" for deed in ("canceled", "repeated")}
     keys |= {
         f"selected.{action}.{part}"
         for action, part in product((CANCEL, AGAIN), ("title", "text", "left", "none", "keep", "do"))
@@ -76,7 +77,7 @@ def used_keys() -> set[str]:
     keys |= {f"showing.trouble.{why}" for why in (*get_args(ChartTrouble), *get_args(ChartRefusal))}
     keys |= {f"diff.{what}" for what in get_args(ChangeKind)}
     keys |= {f"job.cancel_by.{by}" for by in ("user", "system", "worker")}
-    keys |= {f"job.line.{kind}" for kind in ("waiting", "backoff")}
+    keys |= {f"job.timeline.{kind}" for kind in ("waiting", "backoff")}
     keys |= {f"job.events.{sort}" for sort in EVENT_FILTERS}
     keys |= {f"message.channel.{channel}" for channel in CHANNELS}
     keys |= {f"message.status.{status}" for status in get_args(DeliveryStatus)}
@@ -116,7 +117,7 @@ def test_both_languages_take_the_same_values() -> None:
 
 def test_values_in_texts_are_escaped() -> None:
     """Also where the text itself has markup."""
-    said = load_language("en").say("missing.text", org="<b>")
+    said = load_language("en").text("missing.text", org="<b>")
     assert "<strong>&lt;b&gt;</strong>" in said
 
 

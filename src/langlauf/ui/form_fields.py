@@ -13,7 +13,7 @@ from langlauf.domain.text import LARGEST_INTEGER, SMALLEST_INTEGER
 
 
 class FieldKind(StrEnum):
-    """How an entry is filled in."""
+    """How an field is filled in."""
 
     #: one line
     TEXT = "text"
@@ -45,7 +45,7 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
     kind: FieldKind
     required: bool = False
     #: what it belongs to: the input of the analysis, or what else a form asks for
-    room: str = "in"
+    prefix: str = "in"
     #: whether nothing at all is a value of its own
     nullable: bool = False
     description: str = ""
@@ -61,9 +61,9 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
     secret: bool = False
 
     @property
-    def field(self) -> str:
+    def html_name(self) -> str:
         """Its name in the form: apart from everything else that a form sends."""
-        return f"{self.room}.{self.name}"
+        return f"{self.prefix}.{self.name}"
 
     @property
     def label(self) -> str:
@@ -117,7 +117,7 @@ _YES_NO = (FieldChoice("true", ""), FieldChoice("false", ""))
 
 
 def form_fields(schema: Schema, components: Mapping[str, Schema]) -> list[FormField]:
-    """The entries of an object, in the order its fields were declared."""
+    """The fields of an object, in the order its fields were declared."""
     required = schema.get("required", ())
     fields = schema.get("properties", {})
     return [_form_field(name, field, components, required=name in required) for name, field in fields.items()]

@@ -1,4 +1,4 @@
-"""Values of a submitted form, or an error beside each field that is wrong."""
+"""Values of a submitted form, or an error beside each field that is invalid."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -54,17 +54,18 @@ ERROR_NAMES = (
 
 
 class FieldError(msgspec.Struct, frozen=True):
-    """One flaw: its word, and what belongs into the sentence."""
+    """One error: its word, and what belongs into the sentence."""
 
-    word: str
+    name: str
     values: dict[str, Any] = {}
 
-    def say(self, language: Language) -> Markup:
+    def message(self, language: Language) -> Markup:
         """The sentence."""
         values = {
-            name: value.say(language) if isinstance(value, FieldError) else value for name, value in self.values.items()
+            name: value.message(language) if isinstance(value, FieldError) else value
+            for name, value in self.values.items()
         }
-        return language.say(f"form.flaw.{self.word}", **values)
+        return language.text(f"form.error.{self.name}", **values)
 
 
 def field_error(message: str) -> FieldError:
@@ -88,9 +89,9 @@ def mail_address_error(message: str) -> FieldError:
     return FieldError(next((word for word, pattern in _MAIL_ADDRESS_ERRORS if pattern.match(message)), "mail"))
 
 
-def list_item_error(number: int, flaw: FieldError) -> FieldError:
-    """A flaw of one value of a list."""
-    return FieldError("item", {"number": number, "flaw": flaw})
+def list_item_error(number: int, error: FieldError) -> FieldError:
+    """A error of one value of a list."""
+    return FieldError("item", {"number": number, "error": error})
 
 
 _INTEGER = re.compile(r"[+-]?\d{1,40}", re.ASCII)
@@ -100,60 +101,60 @@ _LIST_POSITION = re.compile(r" - at `\$\[(?P<index>\d+|\.\.\.)\](?P<rest>[^`]*)`
 
 
 class InvalidField(Exception):
-    """An entry cannot be read."""
+    """An field cannot be read."""
 
-    def __init__(self, flaw: FieldError) -> None:
-        super().__init__(flaw.word)
-        self.flaw = flaw
+    def __init__(self, error: FieldError) -> None:
+        super().__init__(error.name)
+        self.error = error
 
 
 class FormValues(msgspec.Struct, frozen=True, kw_only=True):
-    """A form as it was filled in: texts and flaws by field, to show them again, and the values by name."""
+    """A form as it was filled in: texts and errors by field, to show them again, and the values by name."""
 
     texts: dict[str, str]
     values: dict[str, Any]
-    flaws: dict[str, FieldError]
+    errors: dict[str, FieldError]
 
 
 def read_form_values(
-    entries: Sequence[FormField], input_type: type[msgspec.Struct], fields: Mapping[str, str], deepest: int
+    form_fields: Sequence[FormField], input_type: type[msgspec.Struct], fields: Mapping[str, str], max_depth: int
 ) -> FormValues:
-    """Reads every entry, so that all flaws are told at once. What was left empty is left out."""
-    texts = {entry.field: fields.get(entry.field, "").replace("\r\n", "\n") for entry in entries}
+    """Parse and validate every field, so that all errors show at once. Empty optional fields are left out."""
+    texts = {field.html_name: fields.get(field.html_name, "").replace("\r\n", "\n") for field in form_fields}
     types = {field.encode_name: field.type for field in msgspec.structs.fields(input_type)}
     values: dict[str, Any] = {}
-    flaws: dict[str, FieldError] = {}
-    for entry in entries:
+    errors: dict[str, FieldError] = {}
+    for field in form_fields:
         try:
-            given = _parse_field(entry, texts[entry.field], deepest)
+            given = _parse_field(field, texts[field.html_name], max_depth)
             if given is not msgspec.UNSET:
-                values[entry.name] = _validated(entry, given, types[entry.name])
-        except InvalidField as wrong:
-            flaws[entry.field] = wrong.flaw
-    return FormValues(texts=texts, values=values, flaws=flaws)
+                values[field.name] = _validated(field, given, types[field.name])
+        except InvalidField as invalid:
+            errors[field.html_name] = invalid.error
+    return FormValues(texts=texts, values=values, errors=errors)
 
 
-def _parse_field(entry: FormField, text: str, deepest: int) -> Any:
+def _parse_field(field: FormField, text: str, max_depth: int) -> Any:
     """The value of a text; UNSET where the analysis shall take its default."""
-    if entry.kind is FieldKind.FLAG:
+    if field.kind is FieldKind.FLAG:
         return text == CHECKED
-    if not (text if entry.kind in (FieldKind.TEXT, FieldKind.LONG) else text.strip()):
-        return _empty_value(entry)
-    if entry.kind is FieldKind.LINES:
-        return _parse_lines(entry.item, text)
-    if entry.kind is FieldKind.JSON:
-        return _parse_json_text(text, deepest)
-    if entry.kind is FieldKind.CHOICE:
-        return _parse_choice(entry, text)
-    return _parse_scalar(entry.kind, text)
+    if not (text if field.kind in (FieldKind.TEXT, FieldKind.LONG) else text.strip()):
+        return _empty_value(field)
+    if field.kind is FieldKind.LINES:
+        return _parse_lines(field.item, text)
+    if field.kind is FieldKind.JSON:
+        return _parse_json_text(text, max_depth)
+    if field.kind is FieldKind.CHOICE:
+        return _parse_choice(field, text)
+    return _parse_scalar(field.kind, text)
 
 
-def _empty_value(entry: FormField) -> Any:
-    if entry.nullable:
+def _empty_value(field: FormField) -> Any:
+    if field.nullable:
         return None
-    if entry.required and entry.kind is FieldKind.LINES:
+    if field.required and field.kind is FieldKind.LINES:
         return []
-    if entry.required:
+    if field.required:
         raise InvalidField(FieldError("missing"))
     return msgspec.UNSET
 
@@ -175,38 +176,38 @@ def _parse_lines(item: FieldKind, text: str) -> list[Any]:
     for line in filter(None, map(str.strip, text.split("\n"))):
         try:
             found.append(_parse_scalar(item, line))
-        except InvalidField as wrong:
-            raise InvalidField(list_item_error(len(found) + 1, wrong.flaw)) from None
+        except InvalidField as invalid:
+            raise InvalidField(list_item_error(len(found) + 1, invalid.error)) from None
     return found
 
 
-def _parse_choice(entry: FormField, text: str) -> Any:
-    if text not in [choice.value for choice in entry.choices]:
+def _parse_choice(field: FormField, text: str) -> Any:
+    if text not in [choice.value for choice in field.choices]:
         raise InvalidField(FieldError("choice", {"limit": text}))
     return msgspec.json.decode(text)
 
 
-def _parse_json_text(text: str, deepest: int) -> Any:
+def _parse_json_text(text: str, max_depth: int) -> Any:
     try:
-        return parse_json(text.encode("utf-8", "surrogatepass"), deepest)
+        return parse_json(text.encode("utf-8", "surrogatepass"), max_depth)
     except Problem as problem:
         raise InvalidField(FieldError("json", {"message": problem.message})) from None
 
 
-def _validated(entry: FormField, value: Any, kind: Any) -> Any:
+def _validated(field: FormField, value: Any, kind: Any) -> Any:
     """The value, as the analysis' own type allows it."""
     try:
         msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        raise InvalidField(_located_error(entry, str(error))) from None
+        raise InvalidField(_located_error(field, str(error))) from None
     return value
 
 
-def _located_error(entry: FormField, said: str) -> FieldError:
+def _located_error(field: FormField, said: str) -> FieldError:
     place = _LIST_POSITION.search(said)
     if place is None:
         return field_error(said)
-    flaw = field_error(said[: place.start()])
-    if entry.kind is FieldKind.LINES and place["index"].isdigit():
-        return list_item_error(int(place["index"]) + 1, flaw)
-    return flaw if flaw.word != "other" else FieldError("other", {"message": said})
+    error = field_error(said[: place.start()])
+    if field.kind is FieldKind.LINES and place["index"].isdigit():
+        return list_item_error(int(place["index"]) + 1, error)
+    return error if error.name != "other" else FieldError("other", {"message": said})

@@ -59,13 +59,13 @@ def display_state(status: Status, phase: Phase) -> str:
 def format_estimate(seconds: float, language: Language) -> Markup:
     """An estimate, as coarse as it is uncertain."""
     if seconds < 10:  # noqa: PLR2004 - a rounded ten seconds
-        return language.say("about.moment")
+        return language.text("about.moment")
     if seconds < _MINUTE:
-        return language.say("about.seconds", seconds=math.ceil(seconds / 10) * 10)
+        return language.text("about.seconds", seconds=math.ceil(seconds / 10) * 10)
     if seconds < _HOUR:
-        return language.say("about.minutes", minutes=math.ceil(seconds / _MINUTE))
+        return language.text("about.minutes", minutes=math.ceil(seconds / _MINUTE))
     hours, rest = divmod(math.ceil(seconds / _MINUTE), _MINUTE)
-    return language.say("about.hours", hours=hours, minutes=rest)
+    return language.text("about.hours", hours=hours, minutes=rest)
 
 
 def format_duration(seconds: float) -> str:

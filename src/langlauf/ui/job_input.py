@@ -43,12 +43,12 @@ async def job_subjects(context: ApiContext, caller: Caller, jobs: Iterable[JobRe
     return {job_id: job_subject(asked, analyses[job_id]) for job_id, asked in inputs.items()}
 
 
-def curl_command(context: ApiContext, visit: PageRequest, caller: Caller, body: str) -> str:
+def curl_command(context: ApiContext, request: PageRequest, caller: Caller, body: str) -> str:
     """A command that submits this JSON."""
     headers = ["Content-Type: application/json", "Prefer: respond-async"]
     if caller.org_id != DEFAULT_ORG:
         headers.append(f"X-Org-Id: {caller.org_id}")
-    lines = [f"curl -i -X POST {shlex.quote(_api_url(context, visit))}"]
+    lines = [f"curl -i -X POST {shlex.quote(_api_url(context, request))}"]
     if not context.services.authenticator.open:
         # In double quotes: the shell puts the key in, so that it is on no page.
         lines.append('-H "Authorization: Bearer $LANGLAUF_KEY"')
@@ -56,12 +56,12 @@ def curl_command(context: ApiContext, visit: PageRequest, caller: Caller, body: 
     return " \\\n  ".join([*lines, f"-d {shlex.quote(body)}"])
 
 
-def _api_url(context: ApiContext, visit: PageRequest) -> str:
+def _api_url(context: ApiContext, request: PageRequest) -> str:
     """Where a shell reaches the API: the public address, or the one the browser used."""
-    base = context.links(visit.request).base
+    base = context.links(request.http).base
     if context.settings.public_url is not None:
         return base
-    url = visit.request.url
+    url = request.http.url
     return f"{url.scheme}://{url.netloc}{base}"
 
 
@@ -77,14 +77,14 @@ class JobInput(msgspec.Struct, frozen=True, kw_only=True):
     command: str | None
 
 
-def job_input(context: ApiContext, visit: PageRequest, caller: Caller, job: JobRecord, payload: str) -> JobInput:
+def job_input(context: ApiContext, request: PageRequest, caller: Caller, job: JobRecord, payload: str) -> JobInput:
     """The input as its reader may see it."""
     text = msgspec.json.encode(redact_json(msgspec.json.decode(payload))).decode()
     body = f'{{"analysis":{msgspec.json.encode(job.analysis).decode()},"input":{text}}}'
     return JobInput(
         subject=job_subject(payload, context.services.registry.get(job.analysis)),
         body=json_excerpt(text),
-        command=curl_command(context, visit, caller, body) if len(text) <= _MAX_COMMAND_INPUT else None,
+        command=curl_command(context, request, caller, body) if len(text) <= _MAX_COMMAND_INPUT else None,
     )
 
 
@@ -110,13 +110,13 @@ async def find_earlier_job(reads: Reads, caller: Caller, job_id: str) -> Earlier
     return EarlierJob(job=view.job, input=msgspec.json.decode(payload, type=dict[str, object]))
 
 
-def prefilled_fields(entries: list[FormField], earlier: EarlierJob) -> tuple[dict[str, str], list[str]]:
-    """The text of every entry, and those left empty because something in them looks like a secret."""
+def prefilled_fields(fields: list[FormField], earlier: EarlierJob) -> tuple[dict[str, str], list[str]]:
+    """The text of every field, and those left empty because something in them looks like a secret."""
     texts, hidden = {}, []
-    for entry in entries:
-        value = earlier.input.get(entry.name)
-        if redact_json({entry.name: value}) != {entry.name: value}:
-            hidden.append(entry.field)
+    for field in fields:
+        value = earlier.input.get(field.name)
+        if redact_json({field.name: value}) != {field.name: value}:
+            hidden.append(field.html_name)
             value = None
-        texts[entry.field] = "" if value is None else field_text(entry.kind, value)
+        texts[field.html_name] = "" if value is None else field_text(field.kind, value)
     return texts, hidden

@@ -17,7 +17,7 @@ class Language(msgspec.Struct, frozen=True):
     code: str
     texts: Mapping[str, str]
 
-    def say(self, key: str, /, **values: Any) -> Markup:
+    def text(self, key: str, /, **values: Any) -> Markup:
         """One text with its values; a key that does not exist is a mistake of ours and raises."""
         text = Markup(self.texts[key])  # noqa: S704 - our own file, and format() escapes the values
         return text.format(**values) if values else text

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from urllib.parse import quote, urlencode
 
 import msgspec
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
 from langlauf.auth.caller import Caller
@@ -16,10 +17,14 @@ THEME_COOKIE = "langlauf_theme"
 LANGUAGE_COOKIE = "langlauf_language"
 SHORTCUTS_COOKIE = "langlauf_shortcuts"
 SHORTCUTS_OFF = "off"
+#: Parameters of the lists: filters, position, and what a bulk action is about.
+_LIST_PARAMETERS = ("status", "analysis", "error", "q", "range", "at", "trail", "do", "job", "group")
+#: Parameters that stay in the address when the reader changes the language.
+_KEPT_PARAMETERS = ("view", "refresh", "next", "from", "to", "v", "event", "org", *_LIST_PARAMETERS)
 
 
 class Preferences(msgspec.Struct, frozen=True, kw_only=True):
-    """What was chosen; an empty text leaves it to the browser."""
+    """Theme, language and shortcuts from the reader's cookies; an empty text means the browser's own setting."""
 
     theme: str = ""
     language: str = ""
@@ -27,13 +32,13 @@ class Preferences(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def next_theme(self) -> str:
-        """What the switch in the head of a page changes to."""
+        """The theme that the switch in the page header changes to."""
         order = ("", *THEMES)
         return order[(order.index(self.theme) + 1) % len(order)]
 
 
 def preferences_of(request: Request) -> Preferences:
-    """What the browser remembers; a value that is none of ours is no choice."""
+    """Read the preferences from cookies; an unknown value counts as none."""
     theme = request.cookies.get(THEME_COOKIE, "")
     language = request.cookies.get(LANGUAGE_COOKIE, "")
     return Preferences(
@@ -43,63 +48,66 @@ def preferences_of(request: Request) -> Preferences:
     )
 
 
-#: Parameters that say what is listed, and where.
-LIST_PARAMETERS = ("status", "analysis", "error", "q", "range", "at", "trail", "do", "job", "group")
-#: Parameters that a change of language keeps.
-_KEPT_PARAMETERS = ("view", "refresh", "next", "from", "to", "v", "event", "org", *LIST_PARAMETERS)
-
-
 class PageRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One request for a page, and how it is to be spoken to."""
+    """One request for a page, with everything its template needs to know about the reader."""
 
-    request: Request
+    http: Request
     language: Language
-    #: whether the address asks for the language: then the links on the page ask for it too
-    chosen: bool
-    #: the way from this page to the root, relative, so that a mount point or a proxy's prefix is never in the way
+    #: whether the address names the language; then links on the page name it too
+    language_in_url: bool
+    #: relative path from this page to the root, so that a mount point or a proxy's prefix does not matter
     root: str
-    #: how the reader likes pages to be
-    taste: Preferences = Preferences()
-    #: the mark of the forms on the page, where somebody is signed in
+    preferences: Preferences = Preferences()
+    #: CSRF token for the forms on the page, where there is a session
     csrf: str | None = None
-    #: who asks; nobody on pages that are open to everybody
+    #: None on public pages
     caller: Caller | None = None
-    #: how many messages of the org nobody has seen, as far as they were counted
+    #: unread messages of the org, counted up to a limit
     unread: int = 0
-    #: takes so many bytes of memory for as long as the page is made; raises where there is no room
-    hold: Callable[[int], object] = lambda _: None
+    #: reserves so many bytes of memory until the page is rendered; raises where there is no room
+    reserve_memory: Callable[[int], object] = lambda _: None
+
+    @property
+    def query_params(self) -> QueryParams:
+        """The query parameters."""
+        return self.http.query_params
+
+    @property
+    def path_params(self) -> dict[str, str]:
+        """The parameters in the path."""
+        return self.http.path_params
 
     @property
     def request_id(self) -> str:
         """The id that finds the request in the log."""
-        return str(self.request.scope["langlauf.request_id"])
+        return str(self.http.scope["langlauf.request_id"])
 
     @property
     def org(self) -> str | None:
         """The org whose data the page shows."""
         return None if self.caller is None else self.caller.org_id
 
-    def may(self, scope: str) -> bool:
-        """Whether the reader is allowed to do something: what they may not do is not offered."""
+    def allows(self, scope: str) -> bool:
+        """Whether the caller has a scope; pages leave out what it would need."""
         return self.caller is not None and Scope(scope) in self.caller.scopes
 
     def link(self, *path: str, **query: str) -> str:
-        """The address of another page."""
-        if self.chosen:
+        """Return the address of another page."""
+        if self.language_in_url:
             query["lang"] = self.language.code
         address = self.root + "/".join(quote(part, safe="") for part in path)
         return f"{address}?{urlencode(query)}" if query else address
 
-    def here(self, **query: str) -> str:
-        """The address of this page with other parameters; an empty one is left out."""
-        asked = self.request.query_params
-        kept = {name: asked.getlist(name) for name in _KEPT_PARAMETERS if name in asked}
-        if self.chosen:
+    def same_page(self, **query: str) -> str:
+        """Return the address of this page with changed parameters; an empty one is left out."""
+        given = self.query_params
+        kept = {name: given.getlist(name) for name in _KEPT_PARAMETERS if name in given}
+        if self.language_in_url:
             kept["lang"] = [self.language.code]
         kept |= {name: [value] for name, value in query.items()}
         return "?" + urlencode([(name, value) for name, values in kept.items() for value in values if value])
 
-    def way(self) -> str:
-        """The way from our root to this very page."""
-        scope = self.request.scope
-        return local_path(scope["path"].removeprefix(scope.get("root_path", "")) + self.here().removesuffix("?"))
+    def return_path(self) -> str:
+        """Return the path from the root to this page, for a redirect back to it."""
+        scope = self.http.scope
+        return local_path(scope["path"].removeprefix(scope.get("root_path", "")) + self.same_page().removesuffix("?"))

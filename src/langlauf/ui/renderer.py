@@ -28,32 +28,48 @@ from langlauf.ui.formatting import machine_time, time_tag
 from langlauf.ui.language import LANGUAGES, load_language, preferred, quality
 from langlauf.ui.page_request import PageRequest, preferences_of
 
-#: Nothing of a page is code unless it is a file of ours. Pictures may stand in the page itself: its icon does.
+#: No code but our own files. Images may be data: URLs, as the page icon is one.
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-#: Our own origin is told which page a form was on; nobody else is told anything.
+#: The CSRF check needs the referrer on our own origin; other sites get none.
 _REFERRER_POLICY = "same-origin"
 PRIVATE = "private, no-store"
 PUBLIC = "public, max-age=300"
 _RETRY_SECONDS = "5"
-#: Ties the form for signing in to the browser it was given to.
+#: Binds the sign-in form to the browser that it was sent to.
 NONCE_COOKIE = "langlauf_signin"
 _NONCE = re.compile(r"[0-9A-Za-z]{24}", re.ASCII)
 _NONCE_SECONDS = 3_600
 #: Unread messages are counted up to this; beyond it the page shows a plus.
 MAX_UNREAD_COUNT = 99
-
+#: The links in the header of every page, in their order: name, and path from the root.
+NAVIGATION: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("start", ()),
+    ("jobs", ("jobs",)),
+    ("errors", ("errors",)),
+    ("inbox", ("inbox",)),
+    ("webhooks", ("webhooks",)),
+    ("ops", ("ops",)),
+    ("docs", ("docs",)),
+    ("problems", ("problems",)),
+)
+#: The scope a link is shown for, where it is not `read`.
+REQUIRED_SCOPE = {"webhooks": "admin"}
+#: The key after `g` that opens a page.
+SHORTCUT_KEYS = {
+    "start": "s", "jobs": "j", "errors": "e", "inbox": "i", "webhooks": "w", "ops": "o", "docs": "d", "problems": "c",
+}  # fmt: skip
 
 TenantPage = Callable[[PageRequest, Caller], Awaitable[Response]]
 PublicPage = Callable[[PageRequest], Awaitable[Response]]
-#: Does what a form asks for; the fields of the form by name.
+#: Handles a submitted form, given its fields by name.
 FormPage = Callable[[PageRequest, Caller, Mapping[str, str]], Awaitable[Response]]
 
 
 class PageRenderer:
-    """Makes routes of pages. A page raises `Problem`; what the reader gets is HTML."""
+    """Makes routes of page functions; a `Problem` that one raises becomes an HTML page."""
 
     def __init__(self, context: ApiContext) -> None:
         self._context = context
@@ -70,100 +86,108 @@ class PageRenderer:
         self._templates.filters["code_marks"] = code_marks
 
     def tenant_page(self, path: str, show: TenantPage, *, missing: str) -> Route:
-        """A page of one org's data. `missing` is the text key of its 404, the same for foreign and unknown ids."""
+        """Return the route of a page with an org's data.
+
+        `missing` is the text key of its 404 page, the same for unknown ids and those of other orgs.
+        """
 
         async def endpoint(request: Request) -> Response:
-            return await self._answer(self._visit(request, path), missing, Scope.READ, show, BrowserCheck(page=True))
+            page_request = self._page_request(request, path)
+            return await self._respond(page_request, missing, Scope.READ, show, BrowserCheck(page=True))
 
         return Route(path, endpoint)
 
     def tenant_form(
         self, path: str, act: FormPage, *, scope: Scope, missing: str, max_bytes: int = SMALL_FORM
     ) -> Route:
-        """What a form of one of our own pages is sent to. It must carry the mark of its reader's session."""
+        """Return the route that a form of our own pages posts to; in a session it must carry the CSRF token."""
 
         async def endpoint(request: Request) -> Response:
-            visit = self._visit(request, path)
+            page_request = self._page_request(request, path)
             try:
                 fields = await read_form(request, self._context.settings.body_seconds, max_bytes)
             except Problem as problem:
-                return self._error(visit, problem, missing)
-            how = BrowserCheck(page=True, form_mark=fields.get(CSRF_FIELD, ""))
+                return self._error(page_request, problem, missing)
+            browsing = BrowserCheck(page=True, form_mark=fields.get(CSRF_FIELD, ""))
 
-            async def show(visit: PageRequest, caller: Caller) -> Response:
-                return await act(visit, caller, fields)
+            async def show(page_request: PageRequest, caller: Caller) -> Response:
+                return await act(page_request, caller, fields)
 
-            return await self._answer(visit, missing, scope, show, how)
+            return await self._respond(page_request, missing, scope, show, browsing)
 
         return Route(path, endpoint, methods=["POST"])
 
-    async def _answer(
-        self, visit: PageRequest, missing: str, scope: Scope, show: TenantPage, how: BrowserCheck
+    async def _respond(
+        self, request: PageRequest, missing: str, scope: Scope, show: TenantPage, browsing: BrowserCheck
     ) -> Response:
-        """A page for whoever may see it; for anybody else the page that says why not."""
-        making = ExitStack()
+        """Return the page, or the sign-in page or an error page instead."""
+        services = self._context.services
+        memory = ExitStack()
         try:
-            caller = await self._context.caller(visit.request, scope, how=how)
-            room = self._context.services.response_memory
-            visit = msgspec.structs.replace(visit, hold=making.enter_context(room.share(caller.org_id)).take)
-            unread = await self._context.services.reads.of(caller).unread(most=MAX_UNREAD_COUNT)
-            visit = msgspec.structs.replace(visit, caller=caller, unread=unread)
+            caller = await self._context.caller(request.http, scope, how=browsing)
+            share = memory.enter_context(services.response_memory.share(caller.org_id))
+            request = msgspec.structs.replace(
+                request,
+                reserve_memory=share.take,
+                caller=caller,
+                unread=await services.reads.of(caller).unread(most=MAX_UNREAD_COUNT),
+            )
             if caller.grant is not None and caller.grant.session_id is not None:
-                mark = await self._context.services.sessions.form_mark(caller.grant.session_id)
-                visit = msgspec.structs.replace(visit, csrf=mark)
-            return limit_response_memory(await show(visit, caller), room, caller.org_id)
+                token = await services.sessions.form_mark(caller.grant.session_id)
+                request = msgspec.structs.replace(request, csrf=token)
+            return limit_response_memory(await show(request, caller), services.response_memory, caller.org_id)
         except ResponseMemoryFull as error:
-            return self._error(visit, response_memory_full(error), missing)
+            return self._error(request, response_memory_full(error), missing)
         except Problem as problem:
             if problem.code == "unauthorized":
-                return await self.sign_in(visit, onward=visit.way(), headers=problem.headers)
-            return self._error(visit, problem, missing)
+                return await self.sign_in(request, return_path=request.return_path(), headers=problem.headers)
+            return self._error(request, problem, missing)
         except StoreUnavailable as error:
             log_store_failure(error)
-            return self._error(visit, _unavailable_problem(), missing)
+            return self._error(request, _unavailable_problem(), missing)
         finally:
-            making.close()
+            memory.close()
 
     def public_page(self, path: str, *, missing: str = "missing.page", **by_method: PublicPage) -> Route:
-        """A page that holds nothing of an org, and so needs no key: what answers it, by method."""
+        """Return the route of a page without an org's data, which needs no key; its handlers by method."""
 
         async def endpoint(request: Request) -> Response:
-            visit = self._visit(request, path)
+            page_request = self._page_request(request, path)
             show = by_method["GET" if request.method == "HEAD" else request.method]
             try:
-                return await show(visit)
+                return await show(page_request)
             except Problem as problem:
-                return self._error(visit, problem, missing)
+                return self._error(page_request, problem, missing)
 
         return Route(path, endpoint, methods=list(by_method))
 
     async def sign_in(
         self,
-        visit: PageRequest,
+        request: PageRequest,
         status: int = 401,
         *,
-        onward: str,
+        return_path: str,
         org: str = "",
-        flaw: str = "",
+        error: str = "",
         headers: Mapping[str, str] | None = None,
     ) -> Response:
-        """The page that asks for a key, in the place of one that needs it, or at its own address."""
-        kept = visit.request.cookies.get(NONCE_COOKIE, "")
+        """Return the sign-in page, at its own address or in place of a page that needs a key."""
+        kept = request.http.cookies.get(NONCE_COOKIE, "")
         nonce = kept if _NONCE.fullmatch(kept) else new_word(KEY_ALPHABET, 24)
-        mark = await self._context.services.sessions.sign_in_mark(nonce)
-        values = {"onward": onward, "signin_org": org, "flaw": flaw, "mark": mark}
-        response = self.page(visit, "signin.html", status, headers=headers, **values)
-        set_cookie(visit.request, self._context.settings, response, NONCE_COOKIE, nonce, _NONCE_SECONDS)
+        token = await self._context.services.sessions.sign_in_mark(nonce)
+        values = {"return_path": return_path, "signin_org": org, "error": error, "token": token}
+        response = self.page(request, "signin.html", status, headers=headers, **values)
+        set_cookie(request.http, self._context.settings, response, NONCE_COOKIE, nonce, _NONCE_SECONDS)
         return response
 
     def missing(self, request: Request) -> Response:
-        """The page about an address that does not exist."""
-        visit = self._visit(request, path_within(request.scope))
-        return self._error(visit, not_found(), "missing.page")
+        """Return the 404 page of an address without a route."""
+        page_request = self._page_request(request, path_within(request.scope))
+        return self._error(page_request, not_found(), "missing.page")
 
     def page(
         self,
-        visit: PageRequest,
+        request: PageRequest,
         template: str,
         status: int = 200,
         *,
@@ -171,54 +195,57 @@ class PageRenderer:
         headers: Mapping[str, str] | None = None,
         **values: Any,
     ) -> Response:
-        """A page with the headers that every page has."""
+        """Render a template with the headers that every page has."""
         fields = {
             "Content-Security-Policy": CONTENT_SECURITY_POLICY,
             "Referrer-Policy": _REFERRER_POLICY,
             "Cache-Control": cache,
             "Vary": f"{VARY}, Accept-Language",
-            "Content-Language": visit.language.code,
+            "Content-Language": request.language.code,
             **(headers or {}),
         }
-        return HTMLResponse(self.html(visit, template, **values), status, headers=fields)
+        return HTMLResponse(self.html(request, template, **values), status, headers=fields)
 
-    def html(self, visit: PageRequest, template: str, **values: Any) -> str:
-        """A page's text."""
+    def html(self, request: PageRequest, template: str, **values: Any) -> str:
+        """Render a template to text."""
         shared = {
-            "visit": visit,
-            "t": visit.language.say,
-            "link": visit.link,
+            "request": request,
+            "t": request.language.text,
+            "link": request.link,
             "languages": self._languages,
             "pages": [
-                page for page in NAVIGATION if page[0] not in REQUIRED_SCOPE or visit.may(REQUIRED_SCOPE[page[0]])
+                page for page in NAVIGATION if page[0] not in REQUIRED_SCOPE or request.allows(REQUIRED_SCOPE[page[0]])
             ],
-            "most_unread": MAX_UNREAD_COUNT,
+            "max_unread": MAX_UNREAD_COUNT,
             "keys": SHORTCUT_KEYS,
             "now": machine_time(self._context.services.authenticator.now()),
-            "asset": lambda name: visit.root + self.assets.path(name),
-            "org": visit.org,
+            "asset": lambda name: request.root + self.assets.path(name),
+            "org": request.org,
         }
         return self._templates.get_template(template).render({**shared, **values})
 
-    def _visit(self, request: Request, path: str) -> PageRequest:
-        wished = request.query_params.get("lang")
-        taste = preferences_of(request)
-        code = next((one for one in (wished, taste.language) if one in LANGUAGES), None)
-        code = code or preferred(request.headers.get("accept-language", ""))
-        root = "../" * (path.count("/") - 1) or "./"
-        chosen = wished in LANGUAGES
-        return PageRequest(request=request, language=self._languages[code], chosen=chosen, root=root, taste=taste)
+    def _page_request(self, request: Request, path: str) -> PageRequest:
+        in_url = request.query_params.get("lang")
+        preferences = preferences_of(request)
+        code = next((one for one in (in_url, preferences.language) if one in LANGUAGES), None)
+        return PageRequest(
+            http=request,
+            language=self._languages[code or preferred(request.headers.get("accept-language", ""))],
+            language_in_url=in_url in LANGUAGES,
+            root="../" * (path.count("/") - 1) or "./",
+            preferences=preferences,
+        )
 
-    def _error(self, visit: PageRequest, problem: Problem, missing: str) -> Response:
-        """The page of an error. One for 404 says nothing about what was asked for."""
+    def _error(self, request: PageRequest, problem: Problem, missing: str) -> Response:
+        """Return an error page; a 404 does not repeat what was requested."""
         key = missing if problem.code == "not_found" else f"problem.{problem.code}.title"
-        return self.page(visit, "error.html", problem.status, headers=problem.headers, problem=problem, title_key=key)
+        return self.page(request, "error.html", problem.status, headers=problem.headers, problem=problem, title_key=key)
 
 
 def is_browser(request: Request) -> bool:
-    """Whether a person reads the answer: browsers name HTML among what they accept, programs do not."""
-    wishes = (wish.partition(";") for header in request.headers.getlist("accept") for wish in header.split(","))
-    return any(kind.strip().lower() == "text/html" and quality(weight) > 0 for kind, _, weight in wishes)
+    """Whether the client is a browser: browsers accept text/html, programs do not."""
+    accepted = (part.partition(";") for header in request.headers.getlist("accept") for part in header.split(","))
+    return any(kind.strip().lower() == "text/html" and quality(weight) > 0 for kind, _, weight in accepted)
 
 
 def _unavailable_problem() -> Problem:
@@ -226,25 +253,7 @@ def _unavailable_problem() -> Problem:
 
 
 def code_marks(text: str) -> Markup:
-    """Text in which `backticks` mark code, as descriptions of the API have it."""
+    """Return text in which `backticks`, as API descriptions have them, became code elements."""
     parts = text.split("`")
     marked = (Markup("<code>{}</code>").format(part) if number % 2 else part for number, part in enumerate(parts))
     return Markup("").join(marked)
-
-
-NAVIGATION: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("start", ()),
-    ("jobs", ("jobs",)),
-    ("errors", ("errors",)),
-    ("inbox", ("inbox",)),
-    ("webhooks", ("webhooks",)),
-    ("ops", ("ops",)),
-    ("docs", ("docs",)),
-    ("problems", ("problems",)),
-)
-#: What a reader must be allowed to do for a page to be offered, where that is more than reading.
-REQUIRED_SCOPE = {"webhooks": "admin"}
-#: What follows `g` on the keyboard, by page.
-SHORTCUT_KEYS = {
-    "start": "s", "jobs": "j", "errors": "e", "inbox": "i", "webhooks": "w", "ops": "o", "docs": "d", "problems": "c",
-}  # fmt: skip

@@ -55,9 +55,9 @@ class FailurePages:
         self._context = context
         self._renderer = renderer
 
-    async def show(self, visit: PageRequest, caller: Caller) -> Response:
+    async def show(self, request: PageRequest, caller: Caller) -> Response:
         """The groups of a time."""
-        back = requested_range(visit.request.query_params.get("range"))
+        back = requested_range(request.query_params.get("range"))
         now = self._context.services.authenticator.now()
         report = await self._report(caller, back, now)
         groups = report.groups[:_MAX_GROUPS]
@@ -67,7 +67,7 @@ class FailurePages:
             for group in groups
         ]
         return self._renderer.page(
-            visit,
+            request,
             "lists/errors.html",
             rows=rows,
             range=back,
@@ -76,17 +76,17 @@ class FailurePages:
             complete=report.complete,
             cut=len(report.groups) > _MAX_GROUPS,
             most_groups=_MAX_GROUPS,
-            deed=bulk_outcome(visit),
+            bulk_outcome=bulk_outcome(request),
         )
 
-    async def confirm_retry(self, visit: PageRequest, caller: Caller) -> Response:
+    async def confirm_retry(self, request: PageRequest, caller: Caller) -> Response:
         """Asks whether all of a group shall run again, and says how many they are."""
-        asked = visit.request.query_params
+        asked = request.query_params
         back = requested_range(asked.get("range"))
         group = await self._group(caller, back, asked.get("group", ""))
         chosen = group.left[:MOST_AT_ONCE]
         return self._renderer.page(
-            visit,
+            request,
             "lists/errors_again.html",
             group=group,
             count=len(chosen),
@@ -97,13 +97,13 @@ class FailurePages:
             wish=AGAIN + group.left[0].job_id if group.left else "",
         )
 
-    async def retry(self, visit: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
+    async def retry(self, request: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
         """Runs those of a group again that nobody has had run again."""
         back = requested_range(fields.get("range"))
         group = await self._group(caller, back, fields.get("group", ""))
         chosen = [one.job_id for one in group.left[:MOST_AT_ONCE]]
         done = await repeat_many(self._context.services.control, caller, chosen, fields.get("wish", ""))
-        way = visit.link("errors", range=back, repeated=str(done.done), left=str(done.left))
+        way = request.link("errors", range=back, repeated=str(done.done), left=str(done.left))
         return see_other(way)
 
     async def _report(self, caller: Caller, back: str, now: Instant) -> FailureReport:

@@ -43,16 +43,16 @@ class InboxPages:
         self._context = context
         self._renderer = renderer
 
-    async def show(self, visit: PageRequest, caller: Caller) -> Response:
+    async def show(self, request: PageRequest, caller: Caller) -> Response:
         """A page of messages."""
-        at = visit.request.query_params.get("at", "")
+        at = request.query_params.get("at", "")
         match = _CURSOR.fullmatch(at)
         before = (int(match[1]), match[2]) if match else None
         page = await self._context.services.reads.of(caller).inbox(before=before, limit=INBOX_PAGE_SIZE)
-        older = None if page.after is None else visit.link("inbox", at=f"{page.after[0]}_{page.after[1]}")
+        older = None if page.after is None else request.link("inbox", at=f"{page.after[0]}_{page.after[1]}")
         entries = [self._entry(one) for one in page.messages]
         return self._renderer.page(
-            visit,
+            request,
             "lists/inbox.html",
             entries=entries,
             until=entries[0].created_at if entries else 0,
@@ -61,7 +61,7 @@ class InboxPages:
             at=at if match else "",
         )
 
-    async def mark_read(self, visit: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
+    async def mark_read(self, request: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
         """Marks one message as read, or all up to the newest that the reader had before them."""
         inbox = self._context.services.inbox
         if fields.get("until", "").isdecimal():
@@ -69,7 +69,7 @@ class InboxPages:
         elif "message" in fields:
             await inbox.read_one(caller, fields["message"])
         at = fields.get("at", "")
-        way = visit.link("inbox", **({"at": at} if _CURSOR.fullmatch(at) else {}))
+        way = request.link("inbox", **({"at": at} if _CURSOR.fullmatch(at) else {}))
         return see_other(way)
 
     def _entry(self, message: InboxMessage) -> InboxEntry:

@@ -41,9 +41,9 @@ _RELOAD_SECONDS = 5
 
 
 class VersionContent(msgspec.Struct, frozen=True, kw_only=True):
-    """The version that is looked at, with what it holds; nothing where there is none to look at."""
+    """The version of the result that the page shows, with its payload."""
 
-    rail: VersionPicker
+    versions: VersionPicker
     stored: StoredResult
 
 
@@ -55,15 +55,15 @@ class JobDetailPage:
         self._renderer = renderer
         self._panels = PanelRenderer(renderer)
 
-    async def show(self, visit: PageRequest, caller: Caller) -> Response:
+    async def show(self, request: PageRequest, caller: Caller) -> Response:
         """The page. Scripts keep it up to date; without them the browser comes again, unless its reader paused that."""
         reads = self._context.services.reads
-        view = await reads.of(caller).job(visit.request.path_params["job_id"])
+        view = await reads.of(caller).job(request.path_params["job_id"])
         if view is None:
             raise not_found()
         job = view.job
         events = await self._events(caller, job)
-        look = JobObservation(
+        observed = JobObservation(
             view=view,
             moment=await reads.derived_fields(view),
             now=reads.now(),
@@ -71,63 +71,63 @@ class JobDetailPage:
             ahead=await reads.ahead(view),
             worker_seen=await self._context.services.overviews.workers_seen(job.analysis),
         )
-        paused = visit.request.query_params.get("refresh") == "off"
-        found = await self._found(visit, caller, job)
+        paused = request.query_params.get("refresh") == "off"
+        shown = await self._shown_version(request, caller, job)
         messages = await reads.of(caller).notifications(job.job_id, channel=None, limit=_MAX_NOTIFICATIONS)
         return self._renderer.page(
-            visit,
+            request,
             "jobs/job.html",
             here="jobs",
             job=job,
-            look=look,
-            standing=job_headline(look, self._context.settings, visit.language),
-            refresh=None if job.terminal or paused else max(_MIN_REFRESH_SECONDS, look.moment.poll_after),
-            again=_RELOAD_SECONDS,
+            observed=observed,
+            headline=job_headline(observed, self._context.settings, request.language),
+            refresh=None if job.terminal or paused else max(_MIN_REFRESH_SECONDS, observed.moment.poll_after),
+            reload_seconds=_RELOAD_SECONDS,
             paused=paused,
-            onward=self._onward(visit, job),
+            result_link=self._result_link(request, job),
             cancelable=self._cancelable(job),
             took=_run_time(job),
             clock=format_stopwatch,
-            line=job_timeline(job, events, look.now),
-            log=event_log(events, job.event_seq, visit.request),
-            found=found,
-            rows=[] if found is None else result_summary(found.stored.snapshot.summary_json, found.stored.payload),
-            panels=[] if found is None else await self._panels.panels(visit, found.stored),
-            asked=await self._asked(visit, caller, job),
+            timeline=job_timeline(job, events, observed.now),
+            log=event_log(events, job.event_seq, request.http),
+            shown=shown,
+            rows=[] if shown is None else result_summary(shown.stored.snapshot.summary_json, shown.stored.payload),
+            panels=[] if shown is None else await self._panels.panels(request, shown.stored),
+            input=await self._input(request, caller, job),
             messages=messages,
-            places={one.notification_id: masked_target(one) for one in messages},
+            targets={one.notification_id: masked_target(one) for one in messages},
             code_known=has_problem_page(job.error_code),
             trace=trace_of(job) if caller.is_operator else None,
-            api=self._context.links(visit.request).job(job.job_id),
+            api=self._context.links(request.http).job(job.job_id),
         )
 
     async def _events(self, caller: Caller, job: JobRecord) -> Sequence[Event]:
         after = max(0, job.event_seq - MAX_EVENTS)
         return await self._context.services.reads.of(caller).events(job.job_id, after=after, limit=MAX_EVENTS)
 
-    async def _found(self, visit: PageRequest, caller: Caller, job: JobRecord) -> VersionContent | None:
+    async def _shown_version(self, request: PageRequest, caller: Caller, job: JobRecord) -> VersionContent | None:
         """The version that the address asks for, else the newest."""
         reads = self._context.services.reads.of(caller)
         snapshots: Sequence[Snapshot] = await reads.results(job.job_id) if job.result_id is not None else []
-        rail = version_picker(snapshots, visit.request)
-        if rail is None:
+        versions = version_picker(snapshots, request.http)
+        if versions is None:
             return None
-        known = await reads.result(rail.chosen.result_id, latest=False, payload=False)
+        known = await reads.result(versions.chosen.result_id, latest=False, payload=False)
         if known is None:
             return None
-        read = await with_payload(reads, visit, known)
-        return None if read.delivered.payload is None else VersionContent(rail=rail, stored=read.delivered)
+        read = await with_payload(reads, request, known)
+        return None if read.delivered.payload is None else VersionContent(versions=versions, stored=read.delivered)
 
-    async def _asked(self, visit: PageRequest, caller: Caller, job: JobRecord) -> JobInput | None:
+    async def _input(self, request: PageRequest, caller: Caller, job: JobRecord) -> JobInput | None:
         payload = await self._context.services.reads.of(caller).payload(job.job_id)
-        return None if payload is None else job_input(self._context, visit, caller, job, payload)
+        return None if payload is None else job_input(self._context, request, caller, job, payload)
 
-    def _onward(self, visit: PageRequest, job: JobRecord) -> str | None:
+    def _result_link(self, request: PageRequest, job: JobRecord) -> str | None:
         """Where a reader goes on who saw the job run: not who pinned a version, nor who wants the page to stay."""
-        query = visit.request.query_params
+        query = request.query_params
         if job.status is not Status.COMPLETED or job.result_id is None or job.result_expired_at is not None:
             return None
-        return None if "v" in query or query.get("refresh") == "off" else visit.link("results", job.result_id)
+        return None if "v" in query or query.get("refresh") == "off" else request.link("results", job.result_id)
 
     def _cancelable(self, job: JobRecord) -> bool:
         analysis = self._context.services.registry.get(job.analysis)
@@ -163,58 +163,58 @@ class JobActions:
         self._services = context.services
         self._renderer = renderer
 
-    async def confirm_cancel(self, visit: PageRequest, caller: Caller) -> Response:
+    async def confirm_cancel(self, request: PageRequest, caller: Caller) -> Response:
         """The question before a job is stopped, for readers without scripts."""
-        view = await self._existing(visit, caller)
+        view = await self._existing(request, caller)
         if view.job.terminal:
-            return self._go(visit, view.job.job_id)
+            return self._go(request, view.job.job_id)
         shown = display_state(view.job.status, self._services.reads.phase(view))
-        return self._renderer.page(visit, "jobs/cancel.html", job=view.job, display_state=shown)
+        return self._renderer.page(request, "jobs/cancel.html", job=view.job, display_state=shown)
 
-    async def cancel(self, visit: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
+    async def cancel(self, request: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
         """Stops a job, or asks its worker to. One that has ended meanwhile is shown as it ended."""
-        job_id = visit.request.path_params["job_id"]
+        job_id = request.path_params["job_id"]
         reason = fields.get("reason", "").strip()[:MAX_REASON]
         done = await self._services.control.cancel(caller, job_id, reason or None)
         if done is None:
             raise not_found()
         if isinstance(done, NotCancelable):
-            return self._refused(visit, done.view, 409, "not_cancelable")
-        return self._go(visit, job_id)
+            return self._refused(request, done.view, 409, "not_cancelable")
+        return self._go(request, job_id)
 
-    async def retry(self, visit: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
+    async def retry(self, request: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
         """Makes a new job of one that has ended, and leads to it."""
-        view = await self._existing(visit, caller)
+        view = await self._existing(request, caller)
         resume = fields.get("resume") == "yes"
         try:
             made = await self._services.control.retry(caller, view.job.job_id, resume=resume, idempotency_key=None)
         except InvalidInput as error:  # the analysis has changed since, or is not known here
-            return self._refused(visit, view, 422, "validation_error", detail=error.message)
-        return self._answer(visit, view, made)
+            return self._refused(request, view, 422, "validation_error", detail=error.message)
+        return self._answer(request, view, made)
 
-    def _answer(self, visit: PageRequest, view: JobView, made: SubmitOutcome | NotTerminal | None) -> Response:
+    def _answer(self, request: PageRequest, view: JobView, made: SubmitOutcome | NotTerminal | None) -> Response:
         match made:
             case Accepted(job=job) | Replayed(job=job):
-                return self._go(visit, job.job_id)
+                return self._go(request, job.job_id)
             case NotTerminal(view=now):
-                return self._refused(visit, now, 409, "not_terminal")
+                return self._refused(request, now, 409, "not_terminal")
             case Duplicate(job=job):
-                return self._refused(visit, view, 409, "duplicate_job", other=job.job_id)
+                return self._refused(request, view, 409, "duplicate_job", other=job.job_id)
             case QueueFull(scope=scope):
                 status = 503 if scope == "all" else 429
                 headers = {"Retry-After": str(made.retry_after)}
-                return self._refused(visit, view, status, "queue_full", detail=made.reason, headers=headers)
+                return self._refused(request, view, status, "queue_full", detail=made.reason, headers=headers)
         raise not_found()
 
-    async def _existing(self, visit: PageRequest, caller: Caller) -> JobView:
-        view = await self._services.reads.of(caller).job(visit.request.path_params["job_id"])
+    async def _existing(self, request: PageRequest, caller: Caller) -> JobView:
+        view = await self._services.reads.of(caller).job(request.path_params["job_id"])
         if view is None:
             raise not_found()
         return view
 
     def _refused(
         self,
-        visit: PageRequest,
+        request: PageRequest,
         view: JobView,
         status: int,
         code: str,
@@ -224,8 +224,8 @@ class JobActions:
         headers: Mapping[str, str] | None = None,
     ) -> Response:
         return self._renderer.page(
-            visit, "jobs/refused.html", status, headers=headers, job=view.job, code=code, detail=detail, other=other
+            request, "jobs/refused.html", status, headers=headers, job=view.job, code=code, detail=detail, other=other
         )
 
-    def _go(self, visit: PageRequest, job_id: str) -> Response:
-        return see_other(visit.link("jobs", job_id))
+    def _go(self, request: PageRequest, job_id: str) -> Response:
+        return see_other(request.link("jobs", job_id))

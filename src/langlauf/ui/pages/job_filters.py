@@ -91,9 +91,9 @@ class ListPosition(msgspec.Struct, frozen=True):
         return {"at": at, **({"trail": ".".join(trail)} if trail else {})}
 
 
-def list_position(visit: PageRequest, org_id: str, filters: ListFilters) -> ListPosition:
+def list_position(request: PageRequest, org_id: str, filters: ListFilters) -> ListPosition:
     """The page that an address asks for; a place in another list is the first page of this one."""
-    asked = visit.request.query_params
+    asked = request.query_params
     at = asked.get("at", "")
     try:
         before = read_cursor(at, org_id, _cursor_filter(filters)) if at else None

@@ -36,12 +36,12 @@ class JobHeadline(msgspec.Struct, frozen=True, kw_only=True):
 
     #: the word that picks shape, colour and text
     display_state: str
-    headline: Markup
+    title: Markup
     #: what that means and what comes next
-    lines: list[Markup]
+    explanations: list[Markup]
     #: None where the job has not said how far it is: the bar then shows no figure it does not have
     percent: int | None
-    figure: Markup
+    progress: Markup
     estimate: Markup | None
     #: where the estimate comes from
     source: Markup | None
@@ -65,19 +65,19 @@ class JobObservation(msgspec.Struct, frozen=True, kw_only=True):
     worker_seen: bool
 
 
-def job_headline(look: JobObservation, settings: Settings, language: Language) -> JobHeadline:
+def job_headline(observed: JobObservation, settings: Settings, language: Language) -> JobHeadline:
     """The words for a job as it is."""
-    job = look.view.job
-    shown = display_state(job.status, look.moment.phase)
+    job = observed.view.job
+    shown = display_state(job.status, observed.moment.phase)
     percent = None if job.status in STARTED and job.progress_percent == 0 else job.progress_percent
-    estimate, source = _estimate(look, shown, language)
-    end = job.finished_at or look.now
+    estimate, source = _estimate(observed, shown, language)
+    end = job.finished_at or observed.now
     return JobHeadline(
         display_state=shown,
-        headline=_headline_text(job, shown, language),
-        lines=_explanations(look, shown, settings, language),
+        title=_headline_text(job, shown, language),
+        explanations=_explanations(observed, shown, settings, language),
         percent=percent,
-        figure=_progress_text(job, percent, language),
+        progress=_progress_text(job, percent, language),
         estimate=estimate,
         source=source,
         since=None if job.started_at is None else machine_time(job.started_at),
@@ -88,52 +88,52 @@ def job_headline(look: JobObservation, settings: Settings, language: Language) -
 
 def _headline_text(job: JobRecord, shown: str, language: Language) -> Markup:
     if shown == "backoff" and job.next_attempt_at is not None:
-        return language.say("job.starts_at", time=time_tag(job.next_attempt_at))
-    return language.say(f"state.{shown}")
+        return language.text("job.starts_at", time=time_tag(job.next_attempt_at))
+    return language.text(f"state.{shown}")
 
 
 def _progress_text(job: JobRecord, percent: int | None, language: Language) -> Markup:
     """The figure beside the bar. At the last percent before the end it says so, since more is not known."""
     if percent is None:
-        return language.say("job.no_progress")
+        return language.text("job.no_progress")
     if percent == HIGHEST_UNFINISHED and not job.terminal:
-        return language.say("job.finishing", percent=percent)
+        return language.text("job.finishing", percent=percent)
     return Markup("{} %").format(percent)
 
 
-def _explanations(look: JobObservation, shown: str, settings: Settings, language: Language) -> list[Markup]:
+def _explanations(observed: JobObservation, shown: str, settings: Settings, language: Language) -> list[Markup]:
     """What the state means; what is known beyond that comes first."""
-    job, say = look.view.job, language.say
+    job, text = observed.view.job, language.text
     lines = []
-    if shown in ("queued", "waiting") and not look.worker_seen:
-        return [say("job.no_worker")]
-    if shown == "queued" and look.ahead is not None:
-        lines.append(say("job.ahead", count=look.ahead) if look.ahead else say("job.next_in_line"))
+    if shown in ("queued", "waiting") and not observed.worker_seen:
+        return [text("job.no_worker")]
+    if shown == "queued" and observed.ahead is not None:
+        lines.append(text("job.ahead", count=observed.ahead) if observed.ahead else text("job.next_in_line"))
     if shown == "backoff":
-        lines.append(say("job.next_after", attempt=job.attempt + 1, count=job.retry_count, most=job.max_retries))
-    if shown == "silent" and look.view.lease_expires_at is not None:
-        expires = look.view.lease_expires_at
-        seen = max(0.0, seconds_between(after(expires, -settings.lease_seconds), look.now))
+        lines.append(text("job.next_after", attempt=job.attempt + 1, count=job.retry_count, most=job.max_retries))
+    if shown == "silent" and observed.view.lease_expires_at is not None:
+        expires = observed.view.lease_expires_at
+        seen = max(0.0, seconds_between(after(expires, -settings.lease_seconds), observed.now))
         taken = time_tag(after(expires, settings.sweep_seconds))
-        return [say("job.last_seen", seconds=math.floor(seen), time=taken)]
+        return [text("job.last_seen", seconds=math.floor(seen), time=taken)]
     if shown == "canceling" and job.cancel_requested_at is not None:
-        age = format_stopwatch(seconds_between(job.cancel_requested_at, look.now))
-        who = say(f"job.cancel_by.{job.canceled_by or 'user'}")
-        lines.append(say("job.cancel_age", time=time_tag(job.cancel_requested_at), age=age, who=who))
+        age = format_stopwatch(seconds_between(job.cancel_requested_at, observed.now))
+        who = text(f"job.cancel_by.{job.canceled_by or 'user'}")
+        lines.append(text("job.cancel_age", time=time_tag(job.cancel_requested_at), age=age, who=who))
     if shown not in ("failed", "canceled"):  # these have a note of their own
-        lines.append(say(f"help.{shown}"))
+        lines.append(text(f"help.{shown}"))
     return lines
 
 
-def _estimate(look: JobObservation, shown: str, language: Language) -> tuple[Markup | None, Markup | None]:
+def _estimate(observed: JobObservation, shown: str, language: Language) -> tuple[Markup | None, Markup | None]:
     """How long it may still take, and how that is known. Where it would be a guess, nothing."""
     if shown in ("running", "partial"):
-        found = remaining_range(progress_steps(look.events), look.now)
+        found = remaining_range(progress_steps(observed.events), observed.now)
         if found is None:
             return None, None
-        return format_remaining(found, language), language.say("job.source.pace", steps=found.steps)
-    if shown == "queued" and look.worker_seen and look.moment.estimated_seconds is not None:
-        return format_estimate(look.moment.estimated_seconds, language), language.say("job.source.others")
+        return format_remaining(found, language), language.text("job.source.pace", steps=found.steps)
+    if shown == "queued" and observed.worker_seen and observed.moment.estimated_seconds is not None:
+        return format_estimate(observed.moment.estimated_seconds, language), language.text("job.source.others")
     return None, None
 
 
@@ -160,13 +160,13 @@ def format_remaining(left: RemainingRange, language: Language) -> Markup:
         size, unit, per = 1, "h", 3_600
     low, high = math.floor(left.low / per) * size, math.ceil(left.high / per) * size
     if low == 0:
-        return language.say("left.under", high=high, unit=unit)
-    return language.say("left.between", low=low, high=high, unit=unit)
+        return language.text("left.under", high=high, unit=unit)
+    return language.text("left.between", low=low, high=high, unit=unit)
 
 
 def _milestone(job: JobRecord, shown: str, language: Language) -> Markup:
     quarters = job.progress_percent // _QUARTER * _QUARTER
-    state = language.say(f"state.{shown}")
+    state = language.text(f"state.{shown}")
     if job.status in (Status.RUNNING, Status.PARTIAL) and quarters:
-        return language.say("job.milestone", state=language.say("state.running"), percent=quarters)
-    return language.say("state.running") if shown == "partial" else state
+        return language.text("job.milestone", state=language.text("state.running"), percent=quarters)
+    return language.text("state.running") if shown == "partial" else state

@@ -83,18 +83,18 @@ class JobListPage:
         self._context = context
         self._renderer = renderer
 
-    async def show(self, visit: PageRequest, caller: Caller) -> Response:
+    async def show(self, request: PageRequest, caller: Caller) -> Response:
         """The list, or what an id that was looked for leads to."""
-        filters = parse_filters(visit.request.query_params)
+        filters = parse_filters(request.query_params)
         if _UUID.fullmatch(filters.q) and (way := await self._way_to(caller, filters.q.lower())) is not None:
-            return see_other(visit.link(*way))
-        place = list_position(visit, caller.org_id, filters)
+            return see_other(request.link(*way))
+        position = list_position(request, caller.org_id, filters)
         reads, now = self._context.services.reads.of(caller), self._context.services.authenticator.now()
-        which = filters.which(now, JOBS_PAGE_SIZE, place.before)
+        which = filters.which(now, JOBS_PAGE_SIZE, position.before)
         page, counts = await asyncio.gather(reads.jobs(which), reads.counts(most=MAX_JOB_COUNT + 1))
         subjects = await job_subjects(self._context, caller, [view.job for view in page.views])
         return self._renderer.page(
-            visit,
+            request,
             "lists/jobs.html",
             filters=filters,
             chips=filter_chips(filters),
@@ -104,9 +104,9 @@ class JobListPage:
             analyses=sorted({one.name for one in self._context.services.registry} | ({filters.analysis} - {""})),
             ranges=tuple(RANGES),
             most_chosen=MOST_AT_ONCE,
-            place=place,
-            deed=bulk_outcome(visit),
-            ways=_page_links(visit, caller, filters, place, page),
+            position=position,
+            bulk_outcome=bulk_outcome(request),
+            links=_page_links(request, caller, filters, position, page),
         )
 
     async def _way_to(self, caller: Caller, name: str) -> tuple[str, str] | None:
@@ -129,14 +129,14 @@ class JobListPage:
 
 
 def _page_links(
-    visit: PageRequest, caller: Caller, filters: ListFilters, place: ListPosition, page: PageOfJobs
+    request: PageRequest, caller: Caller, filters: ListFilters, position: ListPosition, page: PageOfJobs
 ) -> PageLinks:
     older = None
     if page.after is not None:
-        older = visit.link("jobs", **filters.asked, **place.older(next_cursor(page.after, caller.org_id, filters)))
+        older = request.link("jobs", **filters.asked, **position.older(next_cursor(page.after, caller.org_id, filters)))
     return PageLinks(
         older=older,
-        newer=visit.link("jobs", **filters.asked, **place.newer) if place.at else None,
+        newer=request.link("jobs", **filters.asked, **position.newer) if position.at else None,
         looked_at=format_number(page.looked_at) if page.looked_at else None,
         looked_until=None if page.after is None else page.after[0],
     )
@@ -160,14 +160,18 @@ def format_count(number: int) -> str:
     return f"{format_number(MAX_JOB_COUNT)}+" if number > MAX_JOB_COUNT else format_number(number)
 
 
-def bulk_outcome(visit: PageRequest) -> dict[str, object] | None:
+def bulk_outcome(request: PageRequest) -> dict[str, object] | None:
     """What the reader has just done to chosen jobs."""
-    asked = visit.request.query_params
-    deed = next((one for one in _BULK_OUTCOMES if asked.get(one, "").isdecimal()), None)
-    if deed is None:
+    asked = request.query_params
+    bulk_outcome = next((one for one in _BULK_OUTCOMES if asked.get(one, "").isdecimal()), None)
+    if bulk_outcome is None:
         return None
     left = asked.get("left", "0")
-    return {"name": deed, "done": int(asked[deed][:4]), "left": int(left[:4]) if left.isdecimal() else 0}
+    return {
+        "name": bulk_outcome,
+        "done": int(asked[bulk_outcome][:4]),
+        "left": int(left[:4]) if left.isdecimal() else 0,
+    }
 
 
 CANCEL, AGAIN = "cancel", "again"
@@ -190,16 +194,16 @@ class BulkActionPages:
         self._context = context
         self._renderer = renderer
 
-    async def confirm(self, visit: PageRequest, caller: Caller) -> Response:
+    async def confirm(self, request: PageRequest, caller: Caller) -> Response:
         """Asks whether it is really wished, and says for how many."""
-        asked = visit.request.query_params
+        asked = request.query_params
         chosen = list(dict.fromkeys(asked.getlist("job")))
         action = AGAIN if asked.get("do") == AGAIN else CANCEL
         jobs = await self._jobs(caller, chosen[:MOST_AT_ONCE])
         fitting = [one for one in jobs if one.job.terminal == (action == AGAIN)]
         filters = parse_filters(asked)
         return self._renderer.page(
-            visit,
+            request,
             "lists/selected.html",
             action=action,
             chosen=len(chosen),
@@ -209,21 +213,21 @@ class BulkActionPages:
             over=len(chosen) > MOST_AT_ONCE,
             most=MOST_AT_ONCE,
             back=filters.query(),
-            back_to=visit.link("jobs", **filters.asked),
+            back_to=request.link("jobs", **filters.asked),
             wish=new_word(KEY_ALPHABET, _KEY_LENGTH),
         )
 
-    async def cancel(self, visit: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
+    async def cancel(self, request: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
         """Stops the chosen jobs."""
         done = await cancel_many(self._context.services.control, caller, selected_job_ids(fields), fields.get("reason"))
-        return redirect_to_list(visit, fields, canceled=str(done.done), left=str(done.left))
+        return redirect_to_list(request, fields, canceled=str(done.done), left=str(done.left))
 
-    async def retry(self, visit: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
+    async def retry(self, request: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
         """Runs the chosen jobs again."""
         done = await repeat_many(
             self._context.services.control, caller, selected_job_ids(fields), fields.get("wish", "")
         )
-        return redirect_to_list(visit, fields, repeated=str(done.done), left=str(done.left))
+        return redirect_to_list(request, fields, repeated=str(done.done), left=str(done.left))
 
     async def _jobs(self, caller: Caller, job_ids: Sequence[str]) -> list[SelectedJob]:
         reads = self._context.services.reads
@@ -240,7 +244,7 @@ def selected_job_ids(fields: Mapping[str, str]) -> list[str]:
     return [value for name, value in fields.items() if name.startswith(_JOB_FIELD_PREFIX)]
 
 
-def redirect_to_list(visit: PageRequest, fields: Mapping[str, str], **said: str) -> Response:
+def redirect_to_list(request: PageRequest, fields: Mapping[str, str], **said: str) -> Response:
     """To the list as it was filtered, which says what was done."""
     kept = parse_filter_query(fields.get("back", "")).asked
-    return see_other(visit.link("jobs", **kept, **said))
+    return see_other(request.link("jobs", **kept, **said))

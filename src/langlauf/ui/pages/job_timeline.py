@@ -174,26 +174,26 @@ class LogEntry(msgspec.Struct, frozen=True):
 
 
 class EventLog(msgspec.Struct, frozen=True, kw_only=True):
-    """What the page shows of it."""
+    """The part of the log that the page shows."""
 
-    sort: str | None
-    #: the sorts that there are any of
-    sorts: list[str]
+    filter: str | None
+    #: the filters that match at least one event
+    filters: list[str]
     entries: list[LogEntry]
-    #: how many of the job's events are not looked at, or not shown
+    #: events that were not read, or are not shown
     hidden: int
 
 
 def event_log(events: Sequence[Event], newest: int, request: Request) -> EventLog:
-    """The newest events of the sort that the address asks for, out of those that were read."""
-    sort = choice_parameter(request, "event", tuple(EVENT_FILTERS))
-    fitting = [event for event in events if sort is None or event.event_type in EVENT_FILTERS[sort]]
-    shown = fitting[: -_MAX_LOG_ENTRIES - 1 : -1]
-    there = {event.event_type for event in events}
+    """Return the newest events that pass the filter in the address, out of those that were read."""
+    wanted = choice_parameter(request, "event", tuple(EVENT_FILTERS))
+    matching = [event for event in events if wanted is None or event.event_type in EVENT_FILTERS[wanted]]
+    shown = matching[: -_MAX_LOG_ENTRIES - 1 : -1]
+    present = {event.event_type for event in events}
     unread = newest - len(events)
     return EventLog(
-        sort=sort,
-        sorts=[name for name, kinds in EVENT_FILTERS.items() if kinds & there],
+        filter=wanted,
+        filters=[name for name, kinds in EVENT_FILTERS.items() if kinds & present],
         entries=[LogEntry(event, event_payload(event.payload_json)) for event in shown],
-        hidden=max(0, unread) + len(fitting) - len(shown),
+        hidden=max(0, unread) + len(matching) - len(shown),
     )

@@ -44,16 +44,16 @@ class OpsPages:
         self._context = context
         self._renderer = renderer
 
-    async def show(self, visit: PageRequest, caller: Caller) -> Response:
+    async def show(self, request: PageRequest, caller: Caller) -> Response:
         """`/ops`."""
-        seen = await self._glance(visit, caller)
+        seen = await self._glance(request, caller)
         figures = seen.figures
         return self._page(
-            visit,
+            request,
             seen,
             "ops/index.html",
-            tiles=ops_tiles(figures, visit.language),
-            findings=[finding_text(one, visit.language) for one in seen.health.findings],
+            tiles=ops_tiles(figures, request.language),
+            findings=[finding_text(one, request.language) for one in seen.health.findings],
             **self._analyses(figures),
             failures=figures.failures[:_MAX_ERROR_CODES],
             failures_more=len(figures.failures) > _MAX_ERROR_CODES,
@@ -63,45 +63,45 @@ class OpsPages:
             rules=_health_rules(),
         )
 
-    async def workers(self, visit: PageRequest, _: Caller) -> Response:
+    async def workers(self, request: PageRequest, _: Caller) -> Response:
         """`/ops/workers`, for operators."""
-        _require_operator(visit)
+        _require_operator(request)
         overviews = self._context.services.overviews
         workers, at = await overviews.workers(), overviews.now()
         working = sum(worker.works(at) for worker in workers)
         return self._renderer.page(
-            visit,
+            request,
             "ops/workers.html",
             workers=workers,
             working=working,
             at=at,
             again=_RELOAD_SECONDS,
-            **_formatters(visit, at),
+            **_formatters(request, at),
         )
 
-    async def orgs(self, visit: PageRequest, caller: Caller) -> Response:
+    async def orgs(self, request: PageRequest, caller: Caller) -> Response:
         """`/ops/orgs`, for operators."""
-        _require_operator(visit)
-        seen = await self._context.services.overviews.glance(caller, _requested_span(visit))
-        return self._page(visit, seen, "ops/orgs.html", orgs=seen.figures.orgs[:_MAX_ORGS], most=_MAX_ORGS)
+        _require_operator(request)
+        seen = await self._context.services.overviews.glance(caller, _requested_span(request))
+        return self._page(request, seen, "ops/orgs.html", orgs=seen.figures.orgs[:_MAX_ORGS], most=_MAX_ORGS)
 
-    async def _glance(self, visit: PageRequest, caller: Caller) -> OpsFigures:
-        return await self._context.services.overviews.glance(caller, _requested_span(visit), _requested_org(visit))
+    async def _glance(self, request: PageRequest, caller: Caller) -> OpsFigures:
+        return await self._context.services.overviews.glance(caller, _requested_span(request), _requested_org(request))
 
-    def _page(self, visit: PageRequest, seen: OpsFigures, template: str, **values: Any) -> Response:
+    def _page(self, request: PageRequest, seen: OpsFigures, template: str, **values: Any) -> Response:
         shared: dict[str, Any] = {
             "glance": seen,
             "figures": seen.figures,
             "spans": list(TimeRange),
-            "operates": visit.may(Scope.OPERATE),
+            "operates": request.allows(Scope.OPERATE),
             "limit": self._context.settings.max_running,
             "again": _RELOAD_SECONDS,
             "none_sign": UNKNOWN,
             "lasting": format_seconds,
             "share": format_share,
-            **_formatters(visit, seen.figures.at),
+            **_formatters(request, seen.figures.at),
         }
-        return self._renderer.page(visit, template, **shared, **values)
+        return self._renderer.page(request, template, **shared, **values)
 
     def _analyses(self, figures: OpsStatistics) -> dict[str, Any]:
         """Those that have jobs, with the most of them that run at once; and the names of the others."""
@@ -119,12 +119,12 @@ class OpsPages:
         return sorted(seen.workers, key=lambda one: (not one.silent(at), one.works(at)))[:_FIRST_ROWS]
 
 
-def _formatters(visit: PageRequest, at: Instant) -> dict[str, Any]:
+def _formatters(request: PageRequest, at: Instant) -> dict[str, Any]:
     """How templates say amounts, ages, and what workers do."""
     return {
         "amount": format_number,
         "age": lambda instant: UNKNOWN if instant is None else format_seconds(seconds_between(instant, at)),
-        "doing": lambda worker: worker_text(worker, at, visit.language),
+        "doing": lambda worker: worker_text(worker, at, request.language),
     }
 
 
@@ -139,22 +139,22 @@ def _health_rules() -> dict[str, str]:
     }
 
 
-def _requested_span(visit: PageRequest) -> TimeRange:
+def _requested_span(request: PageRequest) -> TimeRange:
     """The range that the address asks for; an unknown one is the usual one."""
-    wished = visit.request.query_params.get("range", DEFAULT_SPAN)
+    wished = request.query_params.get("range", DEFAULT_SPAN)
     return TimeRange(wished) if wished in set(TimeRange) else DEFAULT_SPAN
 
 
-def _requested_org(visit: PageRequest) -> str | None:
+def _requested_org(request: PageRequest) -> str | None:
     """The org that the address names; none means all."""
-    wished = visit.request.query_params.get("org", "").strip()
+    wished = request.query_params.get("org", "").strip()
     if wished and not is_valid_name(wished):
         raise bad_request("There can be no org with this name.", "org")
     return wished or None
 
 
-def _require_operator(visit: PageRequest) -> None:
-    if not visit.may(Scope.OPERATE):
+def _require_operator(request: PageRequest) -> None:
+    if not request.allows(Scope.OPERATE):
         raise forbidden("This page is for operators.")
 
 
@@ -164,19 +164,19 @@ def finding_text(finding: HealthFinding, language: Language) -> Markup:
         name: format_seconds(value) if name == "seconds" else format_number(value) if isinstance(value, int) else value
         for name, value in finding.values.items()
     }
-    return language.say(f"ops.health.{finding.name}", **values)
+    return language.text(f"ops.health.{finding.name}", **values)
 
 
 def worker_text(worker: WorkerStatus, now: Instant, language: Language) -> Markup:
     """What a worker is worker_text, and of one that is silent what becomes of its jobs."""
     if not worker.silent(now):
-        return language.say("ops.worker.stopping") if worker.report.stopping else language.say("ops.worker.works")
+        return language.text("ops.worker.stopping") if worker.report.stopping else language.text("ops.worker.works")
     quiet = format_seconds(worker.quiet_seconds(now))
     if not worker.held or worker.held_until is None:
-        return language.say("ops.worker.silent", quiet=quiet)
+        return language.text("ops.worker.silent", quiet=quiet)
     left = seconds_between(now, worker.held_until)
     if left > 0:
-        return language.say(
+        return language.text(
             "ops.worker.silent.holds", quiet=quiet, left=format_seconds(left), jobs=format_number(worker.held)
         )
-    return language.say("ops.worker.silent.over", quiet=quiet, jobs=format_number(worker.held))
+    return language.text("ops.worker.silent.over", quiet=quiet, jobs=format_number(worker.held))

@@ -28,22 +28,22 @@ def ops_tiles(seen: OpsStatistics, language: Language) -> list[Tile]:
     return [
         _waiting_tile(seen, language),
         _throughput_tile(seen, language),
-        _times_tile("wait", language.say("ops.wait"), seen.total.wait, waits, language),
-        _times_tile("run", language.say("ops.run"), seen.total.run, runs, language),
+        _times_tile("wait", language.text("ops.wait"), seen.total.wait, waits, language),
+        _times_tile("run", language.text("ops.run"), seen.total.run, runs, language),
     ]
 
 
 def _waiting_tile(seen: OpsStatistics, language: Language) -> Tile:
-    label, values = language.say("ops.waiting"), [period.waiting for period in seen.periods]
+    label, values = language.text("ops.waiting"), [period.waiting for period in seen.periods]
     most = max((value for value in values if value is not None), default=None)
-    sentence = language.say("ops.waiting.most", most=UNKNOWN if most is None else format_number(most))
+    sentence = language.text("ops.waiting.most", most=UNKNOWN if most is None else format_number(most))
     chart = sparkline("waiting", f"{label}. {sentence}", values)
     return Tile("waiting", label, format_number(seen.total.waiting), sentence, chart)
 
 
 def _throughput_tile(seen: OpsStatistics, language: Language) -> Tile:
-    label, total = language.say("ops.done"), seen.total
-    sentence = language.say("ops.done.sum", ended=format_number(total.ended), failed=format_number(total.failed))
+    label, total = language.text("ops.done"), seen.total
+    sentence = language.text("ops.done.sum", ended=format_number(total.ended), failed=format_number(total.failed))
     values = [None if period.ended is None else BarValue(period.ended, period.failed or 0) for period in seen.periods]
     chart = bar_chart("done", f"{label}. {sentence}", values)
     return Tile("done", label, format_number(total.ended / seen.minutes), sentence, chart)
@@ -52,7 +52,7 @@ def _throughput_tile(seen: OpsStatistics, language: Language) -> Tile:
 def _times_tile(
     name: str, label: Markup, times: Percentiles | None, values: Sequence[float | None], language: Language
 ) -> Tile:
-    sentence = language.say("ops.half", half=format_seconds(times.p50 if times else None))
+    sentence = language.text("ops.half", half=format_seconds(times.p50 if times else None))
     chart = sparkline(name, f"{label}. {sentence}", values)
     return Tile(name, label, format_seconds(times.p95 if times else None), sentence, chart)
 

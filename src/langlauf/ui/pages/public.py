@@ -34,18 +34,18 @@ class ProblemPages:
     def __init__(self, renderer: PageRenderer) -> None:
         self._renderer = renderer
 
-    async def list(self, visit: PageRequest) -> Response:
+    async def list(self, request: PageRequest) -> Response:
         """All codes, with what they mean."""
         statuses = {code: sorted(statuses_of(code)) for code in PROBLEM_CODES}
-        return self._renderer.page(visit, "problems.html", cache=PUBLIC, codes=PROBLEM_CODES, statuses=statuses)
+        return self._renderer.page(request, "problems.html", cache=PUBLIC, codes=PROBLEM_CODES, statuses=statuses)
 
-    async def show(self, visit: PageRequest) -> Response:
+    async def show(self, request: PageRequest) -> Response:
         """One code."""
-        code = visit.request.path_params["code"]
+        code = request.path_params["code"]
         if code not in PROBLEM_CODES:
             raise not_found()
         return self._renderer.page(
-            visit,
+            request,
             "problem.html",
             cache=PUBLIC,
             code=code,
@@ -98,9 +98,9 @@ class StatesPage:
     def __init__(self, renderer: PageRenderer) -> None:
         self._renderer = renderer
 
-    async def show(self, visit: PageRequest) -> Response:
+    async def show(self, request: PageRequest) -> Response:
         """The page; the same for everybody."""
-        return self._renderer.page(visit, "states.html", cache=PUBLIC, states=state_docs())
+        return self._renderer.page(request, "states.html", cache=PUBLIC, states=state_docs())
 
 
 #: A year: longer is not kept by browsers anyway.
@@ -120,23 +120,23 @@ class SettingsPage:
         self._context = context
         self._renderer = renderer
 
-    async def show(self, visit: PageRequest) -> Response:
+    async def show(self, request: PageRequest) -> Response:
         """The form with what is chosen now."""
-        saved = visit.request.query_params.get("saved") == "yes"
-        return self._renderer.page(visit, "settings.html", cache=PRIVATE, themes=("", *THEMES), saved=saved)
+        saved = request.query_params.get("saved") == "yes"
+        return self._renderer.page(request, "settings.html", cache=PRIVATE, themes=("", *THEMES), saved=saved)
 
-    async def save(self, visit: PageRequest) -> Response:
+    async def save(self, request: PageRequest) -> Response:
         """Remembers what the form says, and leaves alone what it does not ask about."""
-        fields = await read_form(visit.request, self._context.settings.body_seconds)
-        if is_cross_site(visit.request, self._context.settings):
+        fields = await read_form(request.http, self._context.settings.body_seconds)
+        if is_cross_site(request.http, self._context.settings):
             raise forbidden("A page of another site may not change anything here.")
         onward = f"./{local_path(fields['back'])}" if "back" in fields else "./settings?saved=yes"
         response = see_other(onward)
         for field, cookie, known in _PREFERENCE_COOKIES:
             if fields.get(field) in known:
-                set_cookie(visit.request, self._context.settings, response, cookie, fields[field], _COOKIE_SECONDS)
+                set_cookie(request.http, self._context.settings, response, cookie, fields[field], _COOKIE_SECONDS)
             elif field in fields:
-                delete_cookie(visit.request, self._context.settings, response, cookie)
+                delete_cookie(request.http, self._context.settings, response, cookie)
         return response
 
 
@@ -148,29 +148,29 @@ class UnsubscribePage:
         self._renderer = renderer
         self._receivers = context.services.mail_receivers
 
-    async def show(self, visit: PageRequest) -> Response:
+    async def show(self, request: PageRequest) -> Response:
         """The question."""
-        return self._page(visit, await self._receiver(visit), done=False)
+        return self._page(request, await self._receiver(request), done=False)
 
-    async def unsubscribe(self, visit: PageRequest) -> Response:
+    async def unsubscribe(self, request: PageRequest) -> Response:
         """Does it; repeating it changes nothing. What the request says beside its address does not matter."""
-        receiver = await self._receiver(visit)
-        await read_body(visit.request, SMALL_FORM, self._context.settings.body_seconds)
+        receiver = await self._receiver(request)
+        await read_body(request.http, SMALL_FORM, self._context.settings.body_seconds)
         await self._receivers.unsubscribe(receiver)
-        return self._page(visit, receiver, done=True)
+        return self._page(request, receiver, done=True)
 
-    async def _receiver(self, visit: PageRequest) -> MailReceiver:
-        receiver = await self._receivers.receiver(visit.request.path_params["token"])
+    async def _receiver(self, request: PageRequest) -> MailReceiver:
+        receiver = await self._receivers.receiver(request.path_params["token"])
         if receiver is None:
             raise not_found()
         return receiver
 
-    def _page(self, visit: PageRequest, receiver: MailReceiver, *, done: bool) -> Response:
+    def _page(self, request: PageRequest, receiver: MailReceiver, *, done: bool) -> Response:
         return self._renderer.page(
-            visit,
+            request,
             "unsubscribe.html",
             done=done,
-            token=visit.request.path_params["token"],
+            token=request.path_params["token"],
             from_org=receiver.org_id,
             address=masked_mail_address(receiver.address),
         )

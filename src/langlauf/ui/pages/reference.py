@@ -166,13 +166,13 @@ class ReferencePage:
         ]
         self._rendered: dict[tuple[str, bool], Markup] = {}
 
-    async def show(self, visit: PageRequest) -> Response:
+    async def show(self, request: PageRequest) -> Response:
         """The page; it is the same for everybody, and its long part is made once per language."""
-        key = (visit.language.code, visit.chosen)
+        key = (request.language.code, request.language_in_url)
         if key not in self._rendered:
-            text = self._renderer.html(visit, "_operations.html", groups=self._groups, components=self._components)
+            text = self._renderer.html(request, "_operations.html", groups=self._groups, components=self._components)
             self._rendered[key] = Markup(text)  # noqa: S704 - a template's own output, escaped when it was made
-        return self._renderer.page(visit, "reference.html", cache=PUBLIC, operations=self._rendered[key])
+        return self._renderer.page(request, "reference.html", cache=PUBLIC, operations=self._rendered[key])
 
 
 def operations_by_tag(document: dict[str, Any]) -> dict[str, list[OperationDoc]]:

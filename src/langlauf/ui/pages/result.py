@@ -47,20 +47,20 @@ class ResultPage:
         self._renderer = renderer
         self._panels = PanelRenderer(renderer)
 
-    async def show(self, visit: PageRequest, caller: Caller) -> Response:
+    async def show(self, request: PageRequest, caller: Caller) -> Response:
         """The newest snapshot of the job, or with `view=requested` exactly this one; 410 where retention took it."""
-        view = choice_parameter(visit.request, "view", (LATEST, REQUESTED)) or LATEST
+        view = choice_parameter(request.http, "view", (LATEST, REQUESTED)) or LATEST
         reads = self._context.services.reads.of(caller)
-        found = await requested_snapshot(reads, visit, latest=view == LATEST)
-        return await self._page(visit, reads, found, exact=view == REQUESTED)
+        found = await requested_snapshot(reads, request, latest=view == LATEST)
+        return await self._page(request, reads, found, exact=view == REQUESTED)
 
-    async def version(self, visit: PageRequest, caller: Caller) -> Response:
+    async def version(self, request: PageRequest, caller: Caller) -> Response:
         """Exactly the snapshot of this number."""
         reads = self._context.services.reads.of(caller)
-        found = await requested_version(reads, visit, path_number(visit.request.path_params["number"]))
-        return await self._page(visit, reads, found, exact=True)
+        found = await requested_version(reads, request, path_number(request.path_params["number"]))
+        return await self._page(request, reads, found, exact=True)
 
-    async def _page(self, visit: PageRequest, reads: CallerReads, found: ResultView, *, exact: bool) -> Response:
+    async def _page(self, request: PageRequest, reads: CallerReads, found: ResultView, *, exact: bool) -> Response:
         services = self._context.services
         current = await reads.job(found.job.job_id)
         if current is None:
@@ -69,11 +69,11 @@ class ResultPage:
         asked = await reads.payload(found.job.job_id)
         if is_expired(found.delivered) or payload is None:
             values = {"job": found.job, "removed_at": delivered.removed_at, "asked": _input_excerpt(asked)}
-            return self._renderer.page(visit, "results/expired.html", 410, **values)
+            return self._renderer.page(request, "results/expired.html", 410, **values)
         job = current.job
         looked = await asyncio.to_thread(result_views, found.delivered)
         return self._renderer.page(
-            visit,
+            request,
             "results/result.html",
             job=job,
             display_state=display_state(job.status, services.reads.phase(current)),
@@ -82,14 +82,14 @@ class ResultPage:
             exact=exact,
             total=snapshots_made(job),
             rows=result_summary(delivered.summary_json, payload),
-            found=await self._panels.panels_of(visit, found.delivered, looked),
+            found=await self._panels.panels_of(request, found.delivered, looked),
             size=format_size(len(payload.encode())),
             formats=download_formats(looked),
             around=snapshot_neighbours(await reads.results(job.job_id), delivered),
             code_known=has_problem_page(job.error_code),
             subject=job_subject(asked, services.registry.get(job.analysis)),
             asked=_input_excerpt(asked),
-            api=f"{self._context.links(visit.request).result(delivered.result_id)}?view={REQUESTED}",
+            api=f"{self._context.links(request.http).result(delivered.result_id)}?view={REQUESTED}",
             **self._times(job, delivered),
         )
 
@@ -116,19 +116,19 @@ class HoldForms:
     def __init__(self, context: ApiContext) -> None:
         self._holds = context.services.holds
 
-    async def hold(self, visit: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
+    async def hold(self, request: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
         """Keeps it, and shows it again. What retention took meanwhile is told."""
         reason = fields.get("reason", "").strip()[:_MAX_HOLD_REASON]
-        done = await self._holds.hold(caller, visit.request.path_params["result_id"], reason or None)
+        done = await self._holds.hold(caller, request.path_params["result_id"], reason or None)
         if isinstance(done, ResultGone):
             raise expired(done)
-        return self._shown(visit, done)
+        return self._shown(request, done)
 
-    async def release(self, visit: PageRequest, caller: Caller, _: Mapping[str, str]) -> Response:
+    async def release(self, request: PageRequest, caller: Caller, _: Mapping[str, str]) -> Response:
         """Lets it go, and shows it again."""
-        return self._shown(visit, await self._holds.release(caller, visit.request.path_params["result_id"]))
+        return self._shown(request, await self._holds.release(caller, request.path_params["result_id"]))
 
-    def _shown(self, visit: PageRequest, done: JobView | None) -> Response:
+    def _shown(self, request: PageRequest, done: JobView | None) -> Response:
         if done is None:
             raise not_found()
-        return see_other(visit.link("results", visit.request.path_params["result_id"]))
+        return see_other(request.link("results", request.path_params["result_id"]))

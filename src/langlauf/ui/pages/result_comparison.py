@@ -188,17 +188,17 @@ class ComparisonPage:
         self._context = context
         self._renderer = renderer
 
-    async def show(self, visit: PageRequest, caller: Caller) -> Response:
+    async def show(self, request: PageRequest, caller: Caller) -> Response:
         """What became of one snapshot until another; by default of the one before the newest."""
         reads = self._context.services.reads.of(caller)
-        newest = await requested_snapshot(reads, visit, latest=True, payload=False)
-        until = query_number(visit, "to", newest.delivered.snapshot.result_seq)
-        since = query_number(visit, "from", max(1, until - 1))
-        before = require_payload((await requested_version(reads, visit, since)).delivered)
-        after = require_payload((await requested_version(reads, visit, until)).delivered)
+        newest = await requested_snapshot(reads, request, latest=True, payload=False)
+        until = query_number(request, "to", newest.delivered.snapshot.result_seq)
+        since = query_number(request, "from", max(1, until - 1))
+        before = require_payload((await requested_version(reads, request, since)).delivered)
+        after = require_payload((await requested_version(reads, request, until)).delivered)
         rows, paths = await asyncio.to_thread(_compare, before, after)
         return self._renderer.page(
-            visit,
+            request,
             "results/diff.html",
             job=newest.job,
             result_id=newest.requested.result_id,

@@ -53,11 +53,11 @@ class Downloads:
     def __init__(self, context: ApiContext) -> None:
         self._context = context
 
-    async def send(self, visit: PageRequest, caller: Caller) -> Response:
+    async def send(self, request: PageRequest, caller: Caller) -> Response:
         """Exactly the snapshot of the address, in the format that is asked for."""
-        wish = choice_parameter(visit.request, "format", (JSON, CSV, GEOJSON)) or JSON
+        wish = choice_parameter(request.http, "format", (JSON, CSV, GEOJSON)) or JSON
         reads = self._context.services.reads.of(caller)
-        found = await requested_snapshot(reads, visit, latest=False, payload=wish != JSON)
+        found = await requested_snapshot(reads, request, latest=False, payload=wish != JSON)
         name = f"{found.job.analysis}-{_short_name(found.job, found.delivered.snapshot)}.{wish}"
         headers = {"Content-Type": _DOWNLOAD_TYPES[wish], **attachment_headers(name)}
         if wish == JSON:
@@ -183,14 +183,14 @@ class ViewFiles:
     def __init__(self, context: ApiContext) -> None:
         self._context = context
 
-    async def chart(self, visit: PageRequest, caller: Caller) -> Response:
+    async def chart(self, request: PageRequest, caller: Caller) -> Response:
         """A chart as SVG."""
-        wish = choice_parameter(visit.request, "theme", ("light", "dark"))
+        wish = choice_parameter(request.http, "theme", ("light", "dark"))
         theme: ChartTheme = "dark" if wish == "dark" else "light"
         room: ChartWidth = (
-            "narrow" if choice_parameter(visit.request, "size", ("wide", "narrow")) == "narrow" else "wide"
+            "narrow" if choice_parameter(request.http, "size", ("wide", "narrow")) == "narrow" else "wide"
         )
-        view = await self._view(visit, caller)
+        view = await self._view(request, caller)
         if not isinstance(view, ChartView):
             raise not_found()
         try:
@@ -201,15 +201,15 @@ class ViewFiles:
             raise not_found()
         return Response(drawn.svg, headers=_SANDBOX_HEADERS, media_type="image/svg+xml")
 
-    async def image_or_file(self, visit: PageRequest, caller: Caller) -> Response:
+    async def image_or_file(self, request: PageRequest, caller: Caller) -> Response:
         """A picture to look at, where it is one; a file, or any other picture, to be saved."""
-        view = await self._view(visit, caller)
+        view = await self._view(request, caller)
         if isinstance(view, FileView):
             return Response(view.data, headers=attachment_headers(view.name), media_type=download_type(view.media_type))
         if not isinstance(view, ImageView):
             raise not_found()
         picture = image_info(view.data, view.media_type)
-        if picture is None or "download" in visit.request.query_params:
+        if picture is None or "download" in request.query_params:
             kind = "bin" if picture is None else picture.media_type.removeprefix("image/")
             media_type = "application/octet-stream" if picture is None else picture.media_type
             return Response(
@@ -217,10 +217,10 @@ class ViewFiles:
             )
         return Response(view.data, headers=_SANDBOX_HEADERS, media_type=picture.media_type)
 
-    async def _view(self, visit: PageRequest, caller: Caller) -> AnyView | None:
-        number = visit.request.path_params["number"]
+    async def _view(self, request: PageRequest, caller: Caller) -> AnyView | None:
+        number = request.path_params["number"]
         if not _VIEW_NUMBER.fullmatch(number) or int(number) > MAX_VIEWS:
             raise not_found()
-        found = await requested_snapshot(self._context.services.reads.of(caller), visit, latest=False)
+        found = await requested_snapshot(self._context.services.reads.of(caller), request, latest=False)
         looked = await asyncio.to_thread(result_views, require_payload(found.delivered))
         return looked.view(int(number))

@@ -22,56 +22,62 @@ class SignInPages:
         self._services = context.services
         self._renderer = renderer
 
-    async def show(self, visit: PageRequest) -> Response:
+    async def show(self, request: PageRequest) -> Response:
         """The form; whoever needs none goes on."""
-        onward = local_path(visit.request.query_params.get("next", ""))
+        return_path = local_path(request.query_params.get("next", ""))
         await self._services.authenticator.refresh()
-        if self._services.authenticator.open or await self._signed_in(visit.request):
-            return _redirect_to(onward)
-        return await self._renderer.sign_in(visit, 200, onward=onward)
+        if self._services.authenticator.open or await self._signed_in(request.http):
+            return _redirect_to(return_path)
+        return await self._renderer.sign_in(request, 200, return_path=return_path)
 
     async def _signed_in(self, request: Request) -> bool:
         text = request.cookies.get(COOKIE)
         return text is not None and await self._services.sessions.grant(text) is not None
 
-    async def sign_in(self, visit: PageRequest) -> Response:
+    async def sign_in(self, request: PageRequest) -> Response:
         """A session for whoever shows a good key in a form that this browser was given."""
-        fields = await read_form(visit.request, self._context.settings.body_seconds)
-        onward = local_path(fields.get("next", ""))
+        fields = await read_form(request.http, self._context.settings.body_seconds)
+        return_path = local_path(fields.get("next", ""))
         await self._services.authenticator.refresh()
         if self._services.authenticator.open:
-            return _redirect_to(onward)
-        nonce = visit.request.cookies.get(NONCE_COOKIE, "")
+            return _redirect_to(return_path)
+        nonce = request.http.cookies.get(NONCE_COOKIE, "")
         is_ours = await self._services.sessions.is_sign_in_mark(nonce, fields.get(CSRF_FIELD, ""))
-        say, org = visit.language.say, fields.get("org", "").strip()
-        if not (nonce and is_ours and is_same_origin(visit.request, self._context.settings)):
-            return await self._renderer.sign_in(visit, 403, onward=onward, org=org, flaw=say("signin.again"))
+        text, org = request.language.text, fields.get("org", "").strip()
+        if not (nonce and is_ours and is_same_origin(request.http, self._context.settings)):
+            return await self._renderer.sign_in(
+                request, 403, return_path=return_path, org=org, error=text("signin.again")
+            )
         grant = await self._services.authenticator.by_secret(fields.get("key", "").strip().encode())
         if grant is None:
-            self._context.limit_wrong_keys(visit.request)
+            self._context.limit_wrong_keys(request.http)
             return await self._renderer.sign_in(
-                visit, onward=onward, org=org, flaw=say("signin.wrong"), headers=unauthorized().headers
+                request, return_path=return_path, org=org, error=text("signin.wrong"), headers=unauthorized().headers
             )
         if Scope.READ not in grant.scopes:
-            return await self._renderer.sign_in(visit, 403, onward=onward, org=org, flaw=say("signin.no_read"))
+            return await self._renderer.sign_in(
+                request, 403, return_path=return_path, org=org, error=text("signin.no_read")
+            )
         if not _org_allowed(grant, org):
-            return await self._renderer.sign_in(visit, 403, onward=onward, org=org, flaw=say("signin.other_org"))
+            return await self._renderer.sign_in(
+                request, 403, return_path=return_path, org=org, error=text("signin.other_org")
+            )
         begun = await self._services.sessions.begin(grant, grant.org_id or org or DEFAULT_ORG)
-        response = _redirect_to(onward)
-        set_cookie(visit.request, self._context.settings, response, COOKIE, begun.text, begun.seconds)
-        delete_cookie(visit.request, self._context.settings, response, NONCE_COOKIE)
+        response = _redirect_to(return_path)
+        set_cookie(request.http, self._context.settings, response, COOKIE, begun.text, begun.seconds)
+        delete_cookie(request.http, self._context.settings, response, NONCE_COOKIE)
         return response
 
-    async def sign_out(self, visit: PageRequest) -> Response:
+    async def sign_out(self, request: PageRequest) -> Response:
         """Ends the session, where its own form asks for it, for every copy of its cookie; pages that were kept go."""
-        fields = await read_form(visit.request, self._context.settings.body_seconds)
-        if await self._signed_in(visit.request):
+        fields = await read_form(request.http, self._context.settings.body_seconds)
+        if await self._signed_in(request.http):
             how = BrowserCheck(page=True, form_mark=fields.get(CSRF_FIELD, ""))
-            await self._context.caller(visit.request, Scope.READ, how=how)
-            await self._services.sessions.end(visit.request.cookies[COOKIE])
+            await self._context.caller(request.http, Scope.READ, how=how)
+            await self._services.sessions.end(request.http.cookies[COOKIE])
         response = see_other("./login")
         response.headers["Clear-Site-Data"] = '"cache"'  # also what a browser keeps for going back
-        delete_cookie(visit.request, self._context.settings, response, COOKIE)
+        delete_cookie(request.http, self._context.settings, response, COOKIE)
         return response
 
 
@@ -80,6 +86,6 @@ def _org_allowed(grant: Grant, org: str) -> bool:
     return not org or (is_valid_name(org) and grant.org_id in (None, org))
 
 
-def _redirect_to(onward: str) -> Response:
+def _redirect_to(return_path: str) -> Response:
     """To a page of ours: the address starts with a dot, and so cannot leave this server."""
-    return see_other(f"./{onward}")
+    return see_other(f"./{return_path}")

@@ -23,35 +23,35 @@ _SNAPSHOT_NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 
 
 async def requested_snapshot(
-    reads: CallerReads, visit: PageRequest, *, latest: bool, payload: bool = True
+    reads: CallerReads, request: PageRequest, *, latest: bool, payload: bool = True
 ) -> ResultView:
     """The snapshot whose id is in the address, or the newest of its job."""
-    found = await reads.result(visit.request.path_params["result_id"], latest=latest, payload=False)
+    found = await reads.result(request.path_params["result_id"], latest=latest, payload=False)
     if found is None:
         raise not_found()
-    return await with_payload(reads, visit, found) if payload else found
+    return await with_payload(reads, request, found) if payload else found
 
 
-async def with_payload(reads: CallerReads, visit: PageRequest, found: ResultView) -> ResultView:
+async def with_payload(reads: CallerReads, request: PageRequest, found: ResultView) -> ResultView:
     """The same with its payload, for which there must be room while the page is made."""
     name = found.delivered.snapshot.result_id
     source = await reads.source(name)
     if source is not None and source.whole is None:
-        visit.hold(_PAYLOAD_COPIES * source.size)
+        request.reserve_memory(_PAYLOAD_COPIES * source.size)
     read = await reads.result(name, latest=False)
     if read is None:
         raise not_found()
     return msgspec.structs.replace(read, requested=found.requested)
 
 
-async def requested_version(reads: CallerReads, visit: PageRequest, number: int) -> ResultView:
+async def requested_version(reads: CallerReads, request: PageRequest, number: int) -> ResultView:
     """The snapshot of this number, of the same job as the one in the address."""
-    asked = await requested_snapshot(reads, visit, latest=False, payload=False)
+    asked = await requested_snapshot(reads, request, latest=False, payload=False)
     wanted = snapshot_by_number(await reads.results(asked.job.job_id), number)
     found = None if wanted is None else await reads.result(wanted.result_id, latest=False, payload=False)
     if found is None:
         raise not_found()
-    return await with_payload(reads, visit, found)
+    return await with_payload(reads, request, found)
 
 
 def snapshot_by_number(snapshots: list[Snapshot], number: int) -> Snapshot | None:
@@ -66,9 +66,9 @@ def path_number(text: str) -> int:
     return int(text)
 
 
-def query_number(visit: PageRequest, name: str, default: int) -> int:
+def query_number(request: PageRequest, name: str, default: int) -> int:
     """A number among the parameters."""
-    text = visit.request.query_params.get(name)
+    text = request.query_params.get(name)
     if text is None or text == "":
         return default
     if not _SNAPSHOT_NUMBER.fullmatch(text):
@@ -141,7 +141,7 @@ class VersionPicker(msgspec.Struct, frozen=True, kw_only=True):
     chosen: Snapshot
     newest: Snapshot
     pinned: bool
-    shown: list[Snapshot | None]
+    listed: list[Snapshot | None]
     before: Snapshot | None
     after: Snapshot | None
 
@@ -159,7 +159,7 @@ def version_picker(snapshots: Sequence[Snapshot], request: Request) -> VersionPi
         chosen=kept[at],
         newest=kept[-1],
         pinned=bool(pinned),
-        shown=_with_gaps(kept, at),
+        listed=_with_gaps(kept, at),
         before=kept[at - 1] if at else None,
         after=kept[at + 1] if at + 1 < len(kept) else None,
     )
@@ -167,11 +167,11 @@ def version_picker(snapshots: Sequence[Snapshot], request: Request) -> VersionPi
 
 def _with_gaps(kept: Sequence[Snapshot], at: int) -> list[Snapshot | None]:
     places = {0, len(kept) - 1, *range(max(0, at - _VERSIONS_BESIDE), min(len(kept), at + _VERSIONS_BESIDE + 1))}
-    shown: list[Snapshot | None] = []
+    listed: list[Snapshot | None] = []
     previous = -1
     for place in sorted(places):
         if place != previous + 1:
-            shown.append(None)
-        shown.append(kept[place])
+            listed.append(None)
+        listed.append(kept[place])
         previous = place
-    return shown
+    return listed

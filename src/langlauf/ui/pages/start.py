@@ -55,10 +55,10 @@ class FormState(msgspec.Struct, frozen=True, kw_only=True):
     """A form as it stands on the page: what is in it, and what is wrong with it."""
 
     key: str
-    #: by field, and so are the flaws
+    #: by field, and so are the errors
     texts: Mapping[str, str]
-    flaws: Mapping[str, FieldError] = {}
-    #: fields that an earlier job had filled and that are not shown
+    errors: Mapping[str, FieldError] = {}
+    #: fields that an earlier job had values and that are not shown
     hidden: list[str] = []
 
 
@@ -70,47 +70,47 @@ class StartPage:
         self._renderer = renderer
         self._offers = analysis_cards(context.services.registry)
 
-    async def show(self, visit: PageRequest, caller: Caller) -> Response:
-        """The form of one analysis, empty or filled from an earlier job."""
-        query = visit.request.query_params
+    async def show(self, request: PageRequest, caller: Caller) -> Response:
+        """The form of one analysis, empty or values from an earlier job."""
+        query = request.query_params
         if "from" in query:
-            return await self._again(visit, caller, query["from"])
-        offer = self._offer(query["analysis"]) if "analysis" in query else self._default()
-        return await self._page(visit, caller, offer, _blank_form(offer))
+            return await self._again(request, caller, query["from"])
+        card = self._offer(query["analysis"]) if "analysis" in query else self._default()
+        return await self._page(request, caller, card, _blank_form(card))
 
-    async def _again(self, visit: PageRequest, caller: Caller, job_id: str) -> Response:
+    async def _again(self, request: PageRequest, caller: Caller, job_id: str) -> Response:
         """The form of an earlier job; one of another org is not there."""
         earlier = await find_earlier_job(self._context.services.reads, caller, job_id)
         if earlier is None:
             raise not_found()
-        offer = next((one for one in self._offers if one.name == earlier.job.analysis), None)
-        if offer is None:
+        card = next((one for one in self._offers if one.name == earlier.job.analysis), None)
+        if card is None:
             return await self._page(
-                visit, caller, self._default(), _blank_form(self._default()), gone=earlier.job.analysis
+                request, caller, self._default(), _blank_form(self._default()), missing_analysis=earlier.job.analysis
             )
-        texts, hidden = prefilled_fields(offer.entries, earlier)
-        texts[PRIORITY.field] = field_text(PRIORITY.kind, earlier.job.priority_class)
-        sheet = FormState(key=new_form_key(), texts=texts, hidden=hidden)
-        return await self._page(visit, caller, offer, sheet, earlier=earlier)
+        texts, hidden = prefilled_fields(card.form_fields, earlier)
+        texts[PRIORITY.html_name] = field_text(PRIORITY.kind, earlier.job.priority_class)
+        form = FormState(key=new_form_key(), texts=texts, hidden=hidden)
+        return await self._page(request, caller, card, form, earlier=earlier)
 
-    async def submit(self, visit: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
-        """Starts a job, and leads to it; or the form again, with what is wrong beside its entries."""
+    async def submit(self, request: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
+        """Starts a job, and leads to it; or the form again, with what is wrong beside its form_fields."""
         key = form_key(fields)
         if "resume" in fields:
-            return await self._resume(visit, caller, fields["resume"], key)
-        offer = self._offer(fields.get("analysis", ""))
-        filled = read_form_input(offer, fields, self._context.settings.max_depth)
-        ordered = SubmitOutcome(flaws=filled.flaws, status=400)
-        if not filled.flaws:
-            body = request_body(offer, filled.values, fields)
-            ordered = await submit_job(self._context.services.submissions, caller, body, key, visit.language.code)
-        if ordered.job is not None:
-            return _redirect_to_job(visit, ordered.job)
-        options = {option.field: fields.get(option.field, "") for option in (*OPTION_FIELDS, *NOTIFY_FIELDS)}
-        sheet = FormState(key=key, texts={**filled.texts, **options}, flaws=ordered.flaws)
-        return await self._page(visit, caller, offer, sheet, ordered=ordered)
+            return await self._resume(request, caller, fields["resume"], key)
+        card = self._offer(fields.get("analysis", ""))
+        values = read_form_input(card, fields, self._context.settings.max_depth)
+        outcome = SubmitOutcome(errors=values.errors, status=400)
+        if not values.errors:
+            body = request_body(card, values.values, fields)
+            outcome = await submit_job(self._context.services.submissions, caller, body, key, request.language.code)
+        if outcome.job is not None:
+            return _redirect_to_job(request, outcome.job)
+        options = {option.html_name: fields.get(option.html_name, "") for option in (*OPTION_FIELDS, *NOTIFY_FIELDS)}
+        form = FormState(key=key, texts={**values.texts, **options}, errors=outcome.errors)
+        return await self._page(request, caller, card, form, outcome=outcome)
 
-    async def _resume(self, visit: PageRequest, caller: Caller, job_id: str, key: str) -> Response:
+    async def _resume(self, request: PageRequest, caller: Caller, job_id: str, key: str) -> Response:
         """A new job that goes on where an earlier one stopped."""
         wish = idempotency_key(key, {"resume": job_id})
         try:
@@ -118,16 +118,16 @@ class StartPage:
         except InvalidInput:  # the analysis has changed since, or is not known here
             blank = _blank_form(self._default())
             refused = SubmitOutcome(refused="validation_error", status=422)
-            return await self._page(visit, caller, self._default(), blank, ordered=refused)
+            return await self._page(request, caller, self._default(), blank, outcome=refused)
         if made is None:
             raise not_found()
-        ordered = (
+        outcome = (
             SubmitOutcome(refused="not_terminal", status=409) if isinstance(made, NotTerminal) else submit_outcome(made)
         )
-        if ordered.job is not None:
-            return _redirect_to_job(visit, ordered.job)
-        offer = self._default()
-        return await self._page(visit, caller, offer, _blank_form(offer), ordered=ordered)
+        if outcome.job is not None:
+            return _redirect_to_job(request, outcome.job)
+        card = self._default()
+        return await self._page(request, caller, card, _blank_form(card), outcome=outcome)
 
     def _offer(self, name: str) -> AnalysisCard:
         found = next((one for one in self._offers if one.name == name), None)
@@ -140,33 +140,33 @@ class StartPage:
 
     async def _page(
         self,
-        visit: PageRequest,
+        request: PageRequest,
         caller: Caller,
-        offer: AnalysisCard | None,
-        sheet: FormState,
+        card: AnalysisCard | None,
+        form: FormState,
         *,
-        ordered: SubmitOutcome | None = None,
+        outcome: SubmitOutcome | None = None,
         earlier: EarlierJob | None = None,
-        gone: str = "",
+        missing_analysis: str = "",
     ) -> Response:
-        ordered = ordered or SubmitOutcome()
+        outcome = outcome or SubmitOutcome()
         values: dict[str, Any] = {
-            "offers": self._offers,
-            "offer": offer,
-            "sheet": sheet,
-            "ordered": ordered,
+            "cards": self._offers,
+            "card": card,
+            "form": form,
+            "outcome": outcome,
             "earlier": earlier,
-            "gone": gone,
+            "missing_analysis": missing_analysis,
             "option_entries": OPTION_FIELDS,
-            "more_open": ordered.duplicate is not None or any(one.field in sheet.flaws for one in OPTION_FIELDS),
+            "more_open": outcome.duplicate is not None or any(one.html_name in form.errors for one in OPTION_FIELDS),
             "notify_entries": notify_fields(self._context.settings),
-            "notify_open": any(one.field in sheet.flaws or sheet.texts.get(one.field) for one in NOTIFY_FIELDS),
-            "curl": None if offer is None else example_command(self._context, visit, caller, offer),
-            "largest": self._context.settings.max_body,
+            "notify_open": any(one.html_name in form.errors or form.texts.get(one.html_name) for one in NOTIFY_FIELDS),
+            "curl": None if card is None else example_command(self._context, request, caller, card),
+            "max_bytes": self._context.settings.max_body,
             "recent": RECENT_JOBS,
             **await self._recent(caller),
         }
-        return self._renderer.page(visit, "start/start.html", ordered.status, headers=ordered.headers, **values)
+        return self._renderer.page(request, "start/start.html", outcome.status, headers=outcome.headers, **values)
 
     async def _recent(self, caller: Caller) -> dict[str, Any]:
         """The newest jobs; None where the store does not tell, which is not the same as none."""
@@ -183,12 +183,12 @@ class StartPage:
         return {"lines": lines, "more": page.after is not None}
 
 
-def _blank_form(offer: AnalysisCard | None) -> FormState:
+def _blank_form(card: AnalysisCard | None) -> FormState:
     """A form with the defaults in it."""
-    entries = [*OPTION_FIELDS] if offer is None else [*offer.entries, *OPTION_FIELDS]
-    return FormState(key=new_form_key(), texts={entry.field: entry.initial for entry in entries})
+    form_fields = [*OPTION_FIELDS] if card is None else [*card.form_fields, *OPTION_FIELDS]
+    return FormState(key=new_form_key(), texts={entry.html_name: entry.initial for entry in form_fields})
 
 
-def _redirect_to_job(visit: PageRequest, job: JobRecord) -> Response:
+def _redirect_to_job(request: PageRequest, job: JobRecord) -> Response:
     """To the page of a job."""
-    return see_other(visit.link("jobs", job.job_id))
+    return see_other(request.link("jobs", job.job_id))

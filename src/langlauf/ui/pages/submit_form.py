@@ -46,7 +46,7 @@ class AnalysisCard(msgspec.Struct, frozen=True, kw_only=True):
     headline: str
     paragraphs: list[str]
     fields: list[SchemaField]
-    entries: list[FormField]
+    form_fields: list[FormField]
     #: a body that a request for it could have
     example: dict[str, Any]
 
@@ -58,8 +58,8 @@ class AnalysisCard(msgspec.Struct, frozen=True, kw_only=True):
 
 def analysis_cards(registry: Registry) -> list[AnalysisCard]:
     """Every analysis, the default first."""
-    offers = [analysis_card(analysis, is_default=analysis.name == registry.default) for analysis in registry]
-    return sorted(offers, key=lambda offer: not offer.is_default)
+    cards = [analysis_card(analysis, is_default=analysis.name == registry.default) for analysis in registry]
+    return sorted(cards, key=lambda card: not card.is_default)
 
 
 def analysis_card(analysis: Analysis, *, is_default: bool) -> AnalysisCard:
@@ -74,33 +74,33 @@ def analysis_card(analysis: Analysis, *, is_default: bool) -> AnalysisCard:
         headline=headline,
         paragraphs=paragraphs,
         fields=schema_fields(schema),
-        entries=form_fields(schema, components),
+        form_fields=form_fields(schema, components),
         example=example if is_default else {"analysis": analysis.name, **example},
     )
 
 
-def example_command(context: ApiContext, visit: PageRequest, caller: Caller, offer: AnalysisCard) -> str:
+def example_command(context: ApiContext, request: PageRequest, caller: Caller, card: AnalysisCard) -> str:
     """A command that starts the analysis, ready to be pasted into a shell."""
-    return curl_command(context, visit, caller, msgspec.json.encode(offer.example).decode())
+    return curl_command(context, request, caller, msgspec.json.encode(card.example).decode())
 
 
-#: What can be said about a job beyond its input, as entries of the same form.
-TIMEOUT = FormField(name="timeout_seconds", room="option", kind=FieldKind.TEXT, examples=("90", "30m"))
+#: What can be said about a job beyond its input, as form_fields of the same form.
+TIMEOUT = FormField(name="timeout_seconds", prefix="option", kind=FieldKind.TEXT, examples=("90", "30m"))
 PRIORITY = FormField(
     name="priority_class",
-    room="option",
+    prefix="option",
     kind=FieldKind.CHOICE,
     initial='"default"',
     choices=(FieldChoice('"default"', ""), FieldChoice('"expedite"', "")),
 )
 RETRIES = FormField(
-    name="max_retries", room="option", kind=FieldKind.WHOLE, limits={"min": "0", "max": "100", "step": "1"}
+    name="max_retries", prefix="option", kind=FieldKind.WHOLE, limits={"min": "0", "max": "100", "step": "1"}
 )
-DUPLICATE = FormField(name="allow_duplicate", room="option", kind=FieldKind.FLAG)
+DUPLICATE = FormField(name="allow_duplicate", prefix="option", kind=FieldKind.FLAG)
 OPTION_FIELDS = (TIMEOUT, PRIORITY, RETRIES, DUPLICATE)
 #: Whom to tell of the end.
-EMAIL = FormField(name="email", room="option", kind=FieldKind.TEXT, examples=("name@example.org",))
-WEBHOOK = FormField(name="webhook", room="option", kind=FieldKind.TEXT, examples=("https://example.org/hooks",))
+EMAIL = FormField(name="email", prefix="option", kind=FieldKind.TEXT, examples=("name@example.org",))
+WEBHOOK = FormField(name="webhook", prefix="option", kind=FieldKind.TEXT, examples=("https://example.org/hooks",))
 NOTIFY_FIELDS = (EMAIL, WEBHOOK)
 _FORM_KEY = re.compile(r"[0-9A-Za-z]{24}", re.ASCII)
 
@@ -111,8 +111,8 @@ class SubmitOutcome(msgspec.Struct, frozen=True, kw_only=True):
     job: JobRecord | None = None
     #: the same job that has not ended yet
     duplicate: JobRecord | None = None
-    #: flaws by field; under the empty name what belongs to none
-    flaws: dict[str, FieldError] = {}
+    #: errors by field; under the empty name what belongs to none
+    errors: dict[str, FieldError] = {}
     #: the code of a refusal that is nobody's mistake, and when to come back
     refused: str = ""
     status: int = 200
@@ -131,19 +131,19 @@ def form_key(fields: Mapping[str, str]) -> str:
 
 
 def notify_fields(settings: Settings) -> tuple[FormField, ...]:
-    """Those ways to be told that can work here: mail needs a server for it, a webhook something to sign with."""
+    """Those ways to be notify that can work here: mail needs a server for it, a webhook something to sign with."""
     ways = ((EMAIL, settings.smtp is not None), (WEBHOOK, bool(settings.webhook_secret)))
     return tuple(entry for entry, works in ways if works)
 
 
-def read_form_input(offer: AnalysisCard, fields: Mapping[str, str], deepest: int) -> FormValues:
-    """The input that was filled in."""
-    return read_form_values(offer.entries, offer.analysis.input_type, fields, deepest)
+def read_form_input(card: AnalysisCard, fields: Mapping[str, str], max_depth: int) -> FormValues:
+    """The input that was values in."""
+    return read_form_values(card.form_fields, card.analysis.input_type, fields, max_depth)
 
 
-def request_body(offer: AnalysisCard, values: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any]:
+def request_body(card: AnalysisCard, values: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any]:
     """The form as the body that a program would send."""
-    given = {option.name: fields.get(option.field, "").strip() for option in OPTION_FIELDS}
+    given = {option.name: fields.get(option.html_name, "").strip() for option in OPTION_FIELDS}
     timeout, retries = given["timeout_seconds"], given["max_retries"]
     mode: dict[str, Any] = {
         "priority_class": given["priority_class"].strip('"') or "default",
@@ -151,10 +151,10 @@ def request_body(offer: AnalysisCard, values: Mapping[str, Any], fields: Mapping
     }
     if retries:
         mode["max_retries"] = int(retries) if re.fullmatch(r"-?[0-9]{1,9}", retries) else retries
-    told = {entry.name: text for entry in NOTIFY_FIELDS if (text := fields.get(entry.field, "").strip())}
-    if told:
-        mode["notify"] = told
-    body = {"analysis": offer.name, "input": dict(values), "options": {"async_mode": mode}}
+    notify = {entry.name: text for entry in NOTIFY_FIELDS if (text := fields.get(entry.html_name, "").strip())}
+    if notify:
+        mode["notify"] = notify
+    body = {"analysis": card.name, "input": dict(values), "options": {"async_mode": mode}}
     return {**body, "timeout_seconds": timeout} if timeout else body
 
 
@@ -195,12 +195,14 @@ def submit_outcome(submitted: object) -> SubmitOutcome:
 
 
 def _invalid_outcome(field: str, message: str) -> SubmitOutcome:
-    """A flaw beside the entry that a request would name; at the top where there is none."""
+    """A error beside the entry that a request would name; at the top where there is none."""
     first, last = re.split(r"[.\[]", field)[0], field.rpartition(".")[2]
     options = [
-        one.field for one in (*OPTION_FIELDS, *NOTIFY_FIELDS) if one.name == last and first in ("options", TIMEOUT.name)
+        one.html_name
+        for one in (*OPTION_FIELDS, *NOTIFY_FIELDS)
+        if one.name == last and first in ("options", TIMEOUT.name)
     ]
-    flaw = webhook_url_error(message) if options == [WEBHOOK.field] else field_error(message)
-    if options == [EMAIL.field]:
-        flaw = mail_address_error(message)
-    return SubmitOutcome(flaws={(options or [f"in.{first}" if first else ""])[0]: flaw}, status=400)
+    error = webhook_url_error(message) if options == [WEBHOOK.html_name] else field_error(message)
+    if options == [EMAIL.html_name]:
+        error = mail_address_error(message)
+    return SubmitOutcome(errors={(options or [f"in.{first}" if first else ""])[0]: error}, status=400)

@@ -69,7 +69,7 @@ class EndpointForm(msgspec.Struct, frozen=True, kw_only=True):
     subjects: tuple[str, ...] = FINAL_SUBJECTS
     #: the field that is wrong, and why in the reader's words
     field: str = ""
-    flaw: str = ""
+    error: str = ""
 
 
 class EndpointOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,99 +93,99 @@ class WebhookPages:
         self._webhooks = context.services.webhooks
         self._renderer = renderer
 
-    async def show(self, visit: PageRequest, caller: Caller) -> Response:
+    async def show(self, request: PageRequest, caller: Caller) -> Response:
         """The page."""
         if Scope.ADMIN not in caller.scopes:
             raise forbidden("This key does not have the scope admin; ask for one that has.")
-        return await self._page(visit, caller)
+        return await self._page(request, caller)
 
-    async def redirect_to_page(self, visit: PageRequest, _: Caller) -> Response:
+    async def redirect_to_page(self, request: PageRequest, _: Caller) -> Response:
         """Whoever comes to the address of a form without one, by a change of language or a reload, sees the page."""
-        return see_other(visit.link("webhooks"))
+        return see_other(request.link("webhooks"))
 
-    async def add(self, visit: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
+    async def add(self, request: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
         """A new endpoint, with its secret on the page; or the form again."""
         chosen = tuple(one for one in SUBJECTS if fields.get(f"hears.{one}") == "on")
         sheet = EndpointForm(url=fields.get("url", "").strip(), name=fields.get("name", "").strip(), subjects=chosen)
         try:
             made = await self._webhooks.add(caller.org_id, sheet.url, name=sheet.name, subjects=chosen)
         except InvalidInput as error:
-            flawed = msgspec.structs.replace(sheet, field=error.field, flaw=_field_error(visit, error))
-            return await self._page(visit, caller, sheet=flawed, status=400)
+            invalid = msgspec.structs.replace(sheet, field=error.field, error=_field_error(request, error))
+            return await self._page(request, caller, sheet=invalid, status=400)
         except EndpointExists:
-            flawed = msgspec.structs.replace(sheet, field="url")
+            invalid = msgspec.structs.replace(sheet, field="url")
             return await self._page(
-                visit, caller, sheet=flawed, said=EndpointOutcome(refused="endpoint_exists"), status=409
+                request, caller, sheet=invalid, said=EndpointOutcome(refused="endpoint_exists"), status=409
             )
         except TooManyEndpoints:
-            many = visit.language.say("webhooks.flaw.many", most=MOST_ENDPOINTS)
-            flawed = msgspec.structs.replace(sheet, field="url", flaw=many)
-            return await self._page(visit, caller, sheet=flawed, status=400)
-        return await self._page(visit, caller, said=EndpointOutcome(made=made, added=True))
+            many = request.language.text("webhooks.error.many", most=MOST_ENDPOINTS)
+            invalid = msgspec.structs.replace(sheet, field="url", error=many)
+            return await self._page(request, caller, sheet=invalid, status=400)
+        return await self._page(request, caller, said=EndpointOutcome(made=made, added=True))
 
-    async def rotate(self, visit: PageRequest, caller: Caller, _: Mapping[str, str]) -> Response:
+    async def rotate(self, request: PageRequest, caller: Caller, _: Mapping[str, str]) -> Response:
         """A new secret for an endpoint, on the page; the one before stays good for a day."""
-        made = await self._webhooks.rotate(caller.org_id, _endpoint_id(visit))
+        made = await self._webhooks.rotate(caller.org_id, _endpoint_id(request))
         if made is None:
             raise not_found()
-        return await self._page(visit, caller, said=EndpointOutcome(made=made))
+        return await self._page(request, caller, said=EndpointOutcome(made=made))
 
-    async def test(self, visit: PageRequest, caller: Caller, _: Mapping[str, str]) -> Response:
+    async def test(self, request: PageRequest, caller: Caller, _: Mapping[str, str]) -> Response:
         """Sends a test event, and tells on the page what came back."""
-        endpoint = await self._existing(visit, caller)
-        self._count(visit, caller, RateKind.WEBHOOK_TEST, "Too many test events")
+        endpoint = await self._existing(request, caller)
+        self._count(request, caller, RateKind.WEBHOOK_TEST, "Too many test events")
         tried = await self._webhooks.test(caller.org_id, endpoint.endpoint_id)
-        return await self._page(visit, caller, said=EndpointOutcome(tried=tried, tried_url=endpoint.url))
+        return await self._page(request, caller, said=EndpointOutcome(tried=tried, tried_url=endpoint.url))
 
-    async def switch(self, visit: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
+    async def switch(self, request: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
         """Switches an endpoint on or off."""
         changed = await self._webhooks.change(
-            caller.org_id, _endpoint_id(visit), enabled=fields.get("enabled") == "yes"
+            caller.org_id, _endpoint_id(request), enabled=fields.get("enabled") == "yes"
         )
         if changed is None:
             raise not_found()
-        return see_other(visit.link("webhooks"))
+        return see_other(request.link("webhooks"))
 
-    async def remove(self, visit: PageRequest, caller: Caller, _: Mapping[str, str]) -> Response:
+    async def remove(self, request: PageRequest, caller: Caller, _: Mapping[str, str]) -> Response:
         """Forgets an endpoint."""
-        if not await self._webhooks.remove(caller.org_id, _endpoint_id(visit)):
+        if not await self._webhooks.remove(caller.org_id, _endpoint_id(request)):
             raise not_found()
-        return see_other(visit.link("webhooks"))
+        return see_other(request.link("webhooks"))
 
-    async def replay_failed(self, visit: PageRequest, caller: Caller, _: Mapping[str, str]) -> Response:
+    async def replay_failed(self, request: PageRequest, caller: Caller, _: Mapping[str, str]) -> Response:
         """Sends again what an endpoint did not take."""
-        endpoint = await self._existing(visit, caller)
-        self._count(visit, caller, RateKind.REPLAY, "Too many replays")
+        endpoint = await self._existing(request, caller)
+        self._count(request, caller, RateKind.REPLAY, "Too many replays")
         try:
             replayed = await self._webhooks.replay_failed(caller.org_id, endpoint.endpoint_id)
         except EndpointDisabled:
-            return await self._page(visit, caller, said=EndpointOutcome(refused="endpoint_disabled"), status=409)
-        return await self._page(visit, caller, said=EndpointOutcome(replayed=replayed))
+            return await self._page(request, caller, said=EndpointOutcome(refused="endpoint_disabled"), status=409)
+        return await self._page(request, caller, said=EndpointOutcome(replayed=replayed))
 
-    async def replay(self, visit: PageRequest, caller: Caller, _: Mapping[str, str]) -> Response:
+    async def replay(self, request: PageRequest, caller: Caller, _: Mapping[str, str]) -> Response:
         """Sends one delivery again."""
-        notification_id = visit.request.path_params["notification_id"]
+        notification_id = request.path_params["notification_id"]
         if await self._webhooks.delivery(caller.org_id, notification_id) is None:
             raise not_found()
-        self._count(visit, caller, RateKind.REPLAY, "Too many replays")
+        self._count(request, caller, RateKind.REPLAY, "Too many replays")
         try:
             await self._webhooks.replay(caller.org_id, notification_id)
         except EndpointDisabled:
-            return await self._page(visit, caller, said=EndpointOutcome(refused="endpoint_disabled"), status=409)
-        return await self._page(visit, caller, said=EndpointOutcome(replayed=1))
+            return await self._page(request, caller, said=EndpointOutcome(refused="endpoint_disabled"), status=409)
+        return await self._page(request, caller, said=EndpointOutcome(replayed=1))
 
-    def _count(self, visit: PageRequest, caller: Caller, kind: RateKind, what: str) -> None:
-        enforce_own_rate_limit(self._context.rates, visit.request, kind, caller.org_id, what)
+    def _count(self, request: PageRequest, caller: Caller, kind: RateKind, what: str) -> None:
+        enforce_own_rate_limit(self._context.rates, request.http, kind, caller.org_id, what)
 
-    async def _existing(self, visit: PageRequest, caller: Caller) -> WebhookEndpoint:
-        found = await self._webhooks.one(caller.org_id, _endpoint_id(visit))
+    async def _existing(self, request: PageRequest, caller: Caller) -> WebhookEndpoint:
+        found = await self._webhooks.one(caller.org_id, _endpoint_id(request))
         if found is None:
             raise not_found()
         return found
 
     async def _page(
         self,
-        visit: PageRequest,
+        request: PageRequest,
         caller: Caller,
         *,
         sheet: EndpointForm | None = None,
@@ -193,7 +193,7 @@ class WebhookPages:
         status: int = 200,
     ) -> Response:
         endpoints = await self._webhooks.endpoints(caller.org_id)
-        only = visit.request.query_params.get("status", "")
+        only = request.query_params.get("status", "")
         wanted = next((word for word in DELIVERY_STATUSES if word == only), None)
         found = await self._webhooks.deliveries(caller.org_id, DeliveryFilter(status=wanted, limit=MAX_DELIVERIES))
         now = self._webhooks.clock.now()
@@ -212,7 +212,7 @@ class WebhookPages:
             # A form of this page leads to an address below it; a change of language or colours leads back to the page.
             "back": "/webhooks",
         }
-        return self._renderer.page(visit, "webhooks/index.html", status, **values)
+        return self._renderer.page(request, "webhooks/index.html", status, **values)
 
 
 def _delivery_row(message: Notification, endpoints: list[WebhookEndpoint]) -> DeliveryRow:
@@ -228,15 +228,15 @@ def _delivery_row(message: Notification, endpoints: list[WebhookEndpoint]) -> De
     )
 
 
-def _field_error(visit: PageRequest, error: InvalidInput) -> str:
+def _field_error(request: PageRequest, error: InvalidInput) -> str:
     """What is wrong with an entry of the form."""
     if error.field == "url":
-        return webhook_url_error(error.message).say(visit.language)
+        return webhook_url_error(error.message).message(request.language)
     if error.field == "name":
-        return visit.language.say("webhooks.flaw.name", most=LONGEST_KEY_NAME)
-    return visit.language.say("webhooks.events.none")
+        return request.language.text("webhooks.error.name", most=LONGEST_KEY_NAME)
+    return request.language.text("webhooks.events.none")
 
 
-def _endpoint_id(visit: PageRequest) -> str:
-    found: str = visit.request.path_params["endpoint_id"]
+def _endpoint_id(request: PageRequest) -> str:
+    found: str = request.path_params["endpoint_id"]
     return found

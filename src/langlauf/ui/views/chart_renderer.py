@@ -41,7 +41,7 @@ _FAILURE_CACHE_SECONDS = 60.0
 _LENGTH_BYTES = 4
 _SVG_SIZE = re.compile(r'<svg [^>]*?\bwidth="([0-9.]+)" height="([0-9.]+)"')
 
-#: Why there is no picture: no library, no time, a flaw in the specification, too much of it, or too much to do.
+#: Why there is no picture: no library, no time, a error in the specification, too much of it, or too much to do.
 ChartTrouble = Literal["missing", "slow", "broken", "large", "busy"]
 
 

@@ -67,7 +67,7 @@ class _ChartDeadline:
 class PanelContext(msgspec.Struct, frozen=True, kw_only=True):
     """Where a view is shown: for whom, of which snapshot, and its number there."""
 
-    visit: PageRequest
+    request: PageRequest
     result_id: str
     number: int
     drawing: _ChartDeadline
@@ -75,7 +75,7 @@ class PanelContext(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def address(self) -> str:
         """Where what is not part of the page itself is kept: a picture, a file."""
-        return f"{self.visit.root}results/{quote(self.result_id, safe='')}/views/{self.number}"
+        return f"{self.request.root}results/{quote(self.result_id, safe='')}/views/{self.number}"
 
 
 class PanelRenderer:
@@ -85,29 +85,29 @@ class PanelRenderer:
         self._renderer = renderer
         self._board = chart_renderer()
 
-    async def panels(self, visit: PageRequest, stored: StoredResult) -> list[Panel]:
+    async def panels(self, request: PageRequest, stored: StoredResult) -> list[Panel]:
         """All panels of a snapshot whose payload is there."""
-        return await self.panels_of(visit, stored, await asyncio.to_thread(result_views, stored))
+        return await self.panels_of(request, stored, await asyncio.to_thread(result_views, stored))
 
-    async def panels_of(self, visit: PageRequest, stored: StoredResult, found: ResultViews) -> list[Panel]:
+    async def panels_of(self, request: PageRequest, stored: StoredResult, found: ResultViews) -> list[Panel]:
         """The same for whoever has looked at it before."""
         if stored.payload is None:
             return []
         drawing = _ChartDeadline(_CHART_SECONDS)
         panels = []
         for number, view in enumerate(found.views[:MAX_VIEWS], 1):
-            place = PanelContext(visit=visit, result_id=stored.snapshot.result_id, number=number, drawing=drawing)
-            title = view.title or str(visit.language.say(f"showing.kind.{_view_kind(view)}"))
+            place = PanelContext(request=request, result_id=stored.snapshot.result_id, number=number, drawing=drawing)
+            title = view.title or str(request.language.text(f"showing.kind.{_view_kind(view)}"))
             html = await self._drawn(place, found, view)
             panels.append(Panel(name=f"{_view_kind(view)}-{number}", title=title, html=html))
-        return [*panels, Panel(name="json", title="JSON", html=self._json(visit, found.payload))]
+        return [*panels, Panel(name="json", title="JSON", html=self._json(request, found.payload))]
 
     async def _drawn(self, place: PanelContext, found: ResultViews, view: AnyView) -> Markup:
         """A view; one that cannot be drawn does not take the others with it."""
         try:
             return await self._view(place, found, view)
         except (TypeError, ValueError, LookupError, AttributeError, RecursionError) as error:
-            log_event(LogEvent.REQUEST_FAILED, logging.WARNING, error=error, request_id=place.visit.request_id)
+            log_event(LogEvent.REQUEST_FAILED, logging.WARNING, error=error, request_id=place.request.request_id)
             return self._html(place, "unreadable")
 
     async def _view(self, place: PanelContext, found: ResultViews, view: AnyView) -> Markup:
@@ -159,8 +159,8 @@ class PanelRenderer:
     async def _file(self, place: PanelContext, _: ResultViews, view: FileView) -> Markup:
         return self._html(place, "file", view=view, size=format_size(len(view.data)))
 
-    def _json(self, visit: PageRequest, payload: Raw) -> Markup:
-        place = PanelContext(visit=visit, result_id="", number=0, drawing=_ChartDeadline(0))
+    def _json(self, request: PageRequest, payload: Raw) -> Markup:
+        place = PanelContext(request=request, result_id="", number=0, drawing=_ChartDeadline(0))
         steps = tree_steps(payload)
         large = memoryview(payload).nbytes > MAX_JSON_BYTES  # then no line of it is shown
         body = json_excerpt(bytes(payload if large else mask_secrets(payload)).decode())
@@ -168,7 +168,7 @@ class PanelRenderer:
 
     def _html(self, place: PanelContext, name: str, **values: Any) -> Markup:
         address = {"address": place.address, "number": place.number}
-        text = self._renderer.html(place.visit, f"showing/{name}.html", **address, **values)
+        text = self._renderer.html(place.request, f"showing/{name}.html", **address, **values)
         return Markup(text)  # noqa: S704 - a template's own output, escaped when it was made
 
 
