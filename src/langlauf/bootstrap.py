@@ -12,11 +12,12 @@ from langlauf.analysis.registry import Registry
 from langlauf.auth.keyring import USES_EVERY_SECONDS, Authenticator, Keyring
 from langlauf.auth.sessions import Sessions
 from langlauf.auth.tokens import JobTokens
+from langlauf.background import DutyRecorder, PeriodicDuty
 from langlauf.compat.sqlite_import import import_v1, name_jobs
 from langlauf.compat.v1_records import UNNAMED
 from langlauf.delivery.checked_connection import Doors, Resolver, trust_in
 from langlauf.delivery.mail import Mails
-from langlauf.delivery.sender import Channel, Sender, Silent
+from langlauf.delivery.sender import Channel, Sender, UnconfiguredChannel
 from langlauf.delivery.webhook import SendingOnce, Webhooks
 from langlauf.domain.delivery import ChannelName
 from langlauf.domain.errors import LanglaufError, SettingsError, StoreError, StoreUnhealthy
@@ -25,9 +26,7 @@ from langlauf.domain.health import RETENTION_DUTY, SWEEP_DUTY
 from langlauf.domain.ssrf import allowed_networks
 from langlauf.domain.webhook import ENDPOINT_SECRETS_PURPOSE, read_secret
 from langlauf.hints import Hints
-from langlauf.maintenance.duties import DutyNotes
-from langlauf.maintenance.periodic import Periodic
-from langlauf.maintenance.retention import clean_up
+from langlauf.maintenance.retention import apply_retention
 from langlauf.maintenance.sweep import sweep_once
 from langlauf.service.control import Control, Holds
 from langlauf.service.estimates import Estimates
@@ -67,14 +66,14 @@ class Runtime:
         services: Services,
         hints: Hints,
         workers: Sequence[Worker | WorkerProcess],
-        duties: Sequence[Periodic | Sender],
+        duties: Sequence[PeriodicDuty],
     ) -> None:
         self.store = store
         self.services = services
         self.hints = hints
         self._workers = workers
-        self._parts: list[Worker | WorkerProcess | Periodic | Sender] = [*duties, *workers]
-        self._started: list[Worker | WorkerProcess | Periodic | Sender] = []
+        self._parts: list[Worker | WorkerProcess | PeriodicDuty] = [*duties, *workers]
+        self._started: list[Worker | WorkerProcess | PeriodicDuty] = []
         self._stopping: asyncio.Future[Any] | None = None
 
     def alive(self) -> bool:
@@ -219,20 +218,20 @@ def make_stream_slots(settings: Settings) -> StreamSlots:
 
 
 def make_sender(
-    store: Store, settings: Settings, hints: Hints, prefix: str, done: Callable[[str], Awaitable[object]]
+    store: Store, settings: Settings, hints: Hints, prefix: str, record: Callable[[str], Awaitable[object]]
 ) -> Sender:
     """Sends what waits in the outbox, each message by its channel."""
     channels: dict[ChannelName, Channel] = {
         "webhook": make_webhooks(store, settings, prefix),
         "email": make_mails(store, settings),
     }
-    return Sender(store, settings, hints, store.clock, channels, done=done)
+    return Sender(store, settings, hints, store.clock, channels, record=record)
 
 
 def make_mails(store: Store, settings: Settings) -> Channel:
     """The channel of mail, where the settings say how it is sent."""
     if settings.smtp is None or settings.mail_from is None:
-        return Silent("no mail server is set up: see LANGLAUF_SMTP")
+        return UnconfiguredChannel("no mail server is set up: see LANGLAUF_SMTP")
     from langlauf.ui.emails import (
         EmailWriter,  # templates and words that a worker without mail has no use for
     )
@@ -317,29 +316,29 @@ async def running(
         keyring = Keyring(store.access, store.clock)
         stack.push_async_callback(_write_last_uses, keyring)
         services = make_services(store, registry, settings, hints, keyring)
-        notes = DutyNotes(store.duties)
+        recorder = DutyRecorder(store.duties.note)
         duties = [
-            Periodic(
+            PeriodicDuty(
                 SWEEP_DUTY,
                 settings.sweep_seconds,
                 lambda: sweep_once(store, settings),
                 pause=hints.wait_for_overdue,
-                done=notes.note,
+                on_success=recorder.record,
             ),
-            Periodic("store health", WATCH_SECONDS, store.health.watch),
-            Periodic("followers", LOOK_SECONDS, services.followers.look),
-            Periodic(
+            PeriodicDuty("store health", WATCH_SECONDS, store.health.watch),
+            PeriodicDuty("followers", LOOK_SECONDS, services.followers.look),
+            PeriodicDuty(
                 RETENTION_DUTY,
                 settings.retention_every,
-                lambda: clean_up(store, settings.retention, counted=False),
-                done=notes.note,
+                lambda: apply_retention(store, settings.retention, counted=False),
+                on_success=recorder.record,
             ),
-            Periodic("key uses", USES_EVERY_SECONDS, keyring.write_uses),
+            PeriodicDuty("key uses", USES_EVERY_SECONDS, keyring.write_uses),
         ]
         register_analyses(registry.names)
-        parts: list[Periodic | Sender] = [*duties]
+        parts: list[PeriodicDuty] = [*duties]
         if settings.deliveries:
-            parts.append(make_sender(store, settings, hints, prefix, notes.note))
+            parts.append(make_sender(store, settings, hints, prefix, recorder.record))
         services.metrics.watch(parts)
         workers = _make_workers(store, registry, settings, hints, target)
         services.metrics.gather(workers)

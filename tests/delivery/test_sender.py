@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
+from langlauf.background import DutyRecorder
 from langlauf.clock import new_id
 from langlauf.delivery import sender as sending_room
-from langlauf.delivery.sender import Channel, Sender, Silent
+from langlauf.delivery.sender import Channel, Sender, UnconfiguredChannel
 from langlauf.domain.delivery import FINAL_SUBJECTS, Delivery, DeliveryFilter, Notification, WebhookEndpoint
 from langlauf.domain.delivery_outcome import DeliveryOutcome
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.health import MAIL_EXPECTED_SECONDS
 from langlauf.hints import Hints
-from langlauf.maintenance.duties import DutyNotes
 from langlauf.settings import load_settings
 from langlauf.store.sqlite.connection import MEMORY
 from langlauf.store.sqlite.driver import SqliteStore
@@ -196,10 +196,10 @@ def test_a_channel_that_is_not_set_up_or_broken_holds_up_nobody() -> None:
             async def done() -> bool:
                 return all(one.attempt_count and one.claimed_until is None for one in await _messages(store))
 
-            await _sent_by(store, {"webhook": Broken(), "email": Silent("no mail server is set up")}, done)
+            await _sent_by(store, {"webhook": Broken(), "email": UnconfiguredChannel("no mail server is set up")}, done)
             found = {one.channel: (one.delivery_status, one.last_error) for one in await _messages(store)}
             assert found == {
-                "webhook": ("pending", "it could not be sent: the server's log tells why"),
+                "webhook": ("pending", "the message could not be sent: see the log of the server"),
                 "email": ("suppressed", "no mail server is set up"),
             }
 
@@ -211,7 +211,7 @@ def test_mail_is_left_to_a_process_that_has_a_mail_server() -> None:
 
     async def main() -> None:
         async with _outbox() as store:
-            silent, kept = Silent("no mail server is set up"), Kept()
+            silent, kept = UnconfiguredChannel("no mail server is set up"), Kept()
 
             async def by_channel() -> dict[str, str]:
                 return {one.channel: one.delivery_status for one in await _messages(store)}
@@ -222,9 +222,11 @@ def test_mail_is_left_to_a_process_that_has_a_mail_server() -> None:
             async def mail_settled() -> bool:
                 return (await by_channel())["email"] != "pending"
 
-            notes = DutyNotes(store.duties)
-            with_server = Sender(store, load_settings({}), Hints(), store.clock, {"email": Kept()}, done=notes.note)
-            await with_server._well()  # it is there, and has looked
+            recorder = DutyRecorder(store.duties.note)
+            with_server = Sender(
+                store, load_settings({}), Hints(), store.clock, {"email": Kept()}, record=recorder.record
+            )
+            await with_server._record_success(with_server.name)
             await _sent_by(store, {"webhook": kept, "email": silent}, hook_sent)
             assert await by_channel() == {"webhook": "sent", "email": "pending"}
             store.clock.pass_(MAIL_EXPECTED_SECONDS)  # type: ignore[attr-defined]  # the clock of the test

@@ -1,7 +1,7 @@
 """What every store keeps about duties: the last success of each, at the store's own time, whoever had it."""
 
+from langlauf.background import DutyRecorder
 from langlauf.domain.health import DutySuccess
-from langlauf.maintenance.duties import DutyNotes
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
 from tests.support.stores import SetClock
@@ -28,13 +28,13 @@ def test_a_duty_is_not_noted_every_time(harness: Harness) -> None:
     """Within the pause nothing is written; after it the next success is."""
 
     async def body(store: Store, clock: SetClock) -> None:
-        notes = DutyNotes(store.duties, every=3_600)
-        await notes.note("sweep")
+        notes = DutyRecorder(store.duties.note, every=3_600)
+        await notes.record("sweep")
         kept = await store.duties.seen()
         clock.pass_(30)
-        await notes.note("sweep")
+        await notes.record("sweep")
         assert await store.duties.seen() == kept
-        await DutyNotes(store.duties, every=0).note("sweep")
+        await DutyRecorder(store.duties.note, every=0).record("sweep")
         [done] = await store.duties.seen()
         assert done.succeeded_at == clock.now()
 

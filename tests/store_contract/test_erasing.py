@@ -13,7 +13,7 @@ from langlauf.domain.delivery import FINAL_SUBJECTS, WebhookEndpoint
 from langlauf.domain.errors import StoreError
 from langlauf.domain.outcome import Completed
 from langlauf.domain.retention import HoldRequest
-from langlauf.maintenance.erasure import erase, look
+from langlauf.maintenance.erasure import count_org, erase
 from langlauf.store.admin import KEYS, KNOWN_AS, OF_JOBS
 from langlauf.store.protocol import Store
 from langlauf.store.tools.location import PostgresPlace, SqlitePlace
@@ -73,9 +73,9 @@ def test_all_of_an_org_goes_and_nothing_of_another(bed: Bed) -> None:
         await fill(store, clock, "org-b")
         before = everything(bed, "org-b")
         assert all(before[table] for table in OF_JOBS & set(before) - {"leases"})
-        found = await look(store, "org-a")
+        found = await count_org(store, "org-a")
         assert found.rows == {name: len(rows) for name, rows in everything(bed, "org-a").items() if rows}
-        done = await erase(store, "org-a", with_held=False, patience=0)
+        done = await erase(store, "org-a", with_held=False, stop_seconds=0)
         assert done.removed == {table: count for table, count in found.rows.items() if table != KEYS}
         assert done.keys_kept == 1
         left = everything(bed, "org-a")
@@ -84,7 +84,7 @@ def test_all_of_an_org_goes_and_nothing_of_another(bed: Bed) -> None:
         assert everything(bed, "org-b") == before
         [key] = await store.access.keys("org-a")
         assert (key.name, key.revoked_at) == ("", clock.now())
-        again = await erase(store, "org-a", with_held=False, patience=0)
+        again = await erase(store, "org-a", with_held=False, stop_seconds=0)
         assert (again.removed, again.keys_kept) == ({}, 1)
 
     clock = SetClock()
@@ -103,7 +103,7 @@ def test_every_table_with_orgs_is_known_to_it(bed: Bed) -> None:
             bed.query("GRANT ALL ON langlauf.of_tomorrow TO langlauf_engine")
         bed.query(f"INSERT INTO {schema}of_tomorrow VALUES ('org-a', 1), ('org-a', 2), ('org-b', 3)")
         assert list(await store.orgs.rows("org-a")) == list(tables_of(bed))
-        done = await erase(store, "org-a", with_held=False, patience=0)
+        done = await erase(store, "org-a", with_held=False, stop_seconds=0)
         assert done.removed == {"of_tomorrow": 2}
         assert bed.query(f"SELECT org_id, number FROM {schema}of_tomorrow") == [("org-b", 3)]
 
@@ -115,7 +115,7 @@ def test_a_late_worker_writes_nothing(bed: Bed) -> None:
 
     async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         claim = await make.partial(1)
-        await erase(store, "org-a", with_held=False, patience=0)
+        await erase(store, "org-a", with_held=False, stop_seconds=0)
         late = (
             Progress(percent=90),
             Checkpoint(key="late", payload="1"),
@@ -126,7 +126,7 @@ def test_a_late_worker_writes_nothing(bed: Bed) -> None:
             assert not await store.record(claim.lease, write)
         [renewal] = await store.renew([claim.lease], lease_seconds=15)
         assert not renewal.held
-        assert (await look(store, "org-a")).rows == {}
+        assert (await count_org(store, "org-a")).rows == {}
 
     bed.play(scene)
 
@@ -136,7 +136,7 @@ def test_a_worker_that_stops_is_waited_for(bed: Bed) -> None:
 
     async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         claim = await make.running()
-        erasing = asyncio.create_task(erase(store, "org-a", with_held=False, patience=20))
+        erasing = asyncio.create_task(erase(store, "org-a", with_held=False, stop_seconds=20))
         while True:
             [renewal] = await store.renew([claim.lease], lease_seconds=15)
             if renewal.cancel_reason is not None:
@@ -145,7 +145,7 @@ def test_a_worker_that_stops_is_waited_for(bed: Bed) -> None:
         assert renewal.held
         assert await store.record(claim.lease, Completed(result_id="last", payload="{}"))
         await erasing
-        assert (await look(store, "org-a")).rows == {}
+        assert (await count_org(store, "org-a")).rows == {}
 
     bed.play(scene)
 
@@ -161,10 +161,10 @@ def test_what_is_held_keeps_an_org(bed: Bed) -> None:
         await store.hold(HoldRequest(org_id="org-a", result_id=job.job.result_id))
         before = everything(bed, "org-a")
         with pytest.raises(StoreError, match="1 results of org-a are held"):
-            await erase(store, "org-a", with_held=False, patience=0)
+            await erase(store, "org-a", with_held=False, stop_seconds=0)
         assert everything(bed, "org-a") == before
-        await erase(store, "org-a", with_held=True, patience=0)
-        assert set((await look(store, "org-a")).rows) == {KEYS}
+        await erase(store, "org-a", with_held=True, stop_seconds=0)
+        assert set((await count_org(store, "org-a")).rows) == {KEYS}
 
     bed.play(scene)
 
@@ -184,8 +184,8 @@ def test_what_is_held_meanwhile_keeps_its_result(bed: Bed, monkeypatch: pytest.M
             return await forget(org_id)
 
         monkeypatch.setattr(store.orgs, "forget_keys", held_just_then)
-        with pytest.raises(StoreError, match=r"there are still .* of jobs"):
-            await erase(store, "org-a", with_held=False, patience=0)
+        with pytest.raises(StoreError, match=r"still has .* of jobs"):
+            await erase(store, "org-a", with_held=False, stop_seconds=0)
         kept = await store.tenant("org-a").result(wish.result_id, latest=False)
         assert kept is not None
         assert kept.delivered.payload is not None
@@ -206,11 +206,11 @@ def test_what_still_comes_is_told(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> 
             return await remove(org_id, table, limit)
 
         monkeypatch.setattr(store.orgs, "remove_rows", busy)
-        with pytest.raises(StoreError, match=r"there are still .* of jobs"):
-            await erase(store, "org-a", with_held=False, patience=0)
+        with pytest.raises(StoreError, match=r"still has .* of jobs"):
+            await erase(store, "org-a", with_held=False, stop_seconds=0)
         monkeypatch.undo()
-        await erase(store, "org-a", with_held=False, patience=0)
-        assert (await look(store, "org-a")).rows == {}
+        await erase(store, "org-a", with_held=False, stop_seconds=0)
+        assert (await count_org(store, "org-a")).rows == {}
 
     bed.play(scene)
 

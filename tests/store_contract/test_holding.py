@@ -7,7 +7,7 @@ import pytest
 from langlauf.domain.job import JobRecord
 from langlauf.domain.read_models import JobView
 from langlauf.domain.retention import HoldRequest, ResultGone, RetentionPolicy
-from langlauf.maintenance.retention import clean_up
+from langlauf.maintenance.retention import apply_retention
 from langlauf.store.protocol import Store
 from tests.support.store_kinds import Bed
 from tests.support.stores import DAY, Maker, SetClock
@@ -45,18 +45,18 @@ def test_a_held_result_stays_and_its_events_go(any_bed: Bed) -> None:
         assert isinstance(answer, JobView)
         assert (answer.job.held_at, answer.job.held_by, answer.job.hold_reason) == (since, "ann", "audit")
         clock.pass_(400 * DAY)
-        dry = await clean_up(store, WEEK, dry_run=True)
-        report = await clean_up(store, WEEK)
+        dry = await apply_retention(store, WEEK, dry_run=True)
+        report = await apply_retention(store, WEEK)
         assert dry.results == report.results
         assert (report.results.delete_count, report.results.kept_count, report.jobs_deleted) == (2, 3, 1)
         assert await store.tenant("org-a").job(other) is None
         job = await job_of(store, held)
         assert (job.result_expired_at, job.events_expired_at) == (None, clock.now())
         assert len(await store.tenant("org-a").results(held)) == 3
-        assert (await clean_up(store, WEEK)).jobs_deleted == 0
+        assert (await apply_retention(store, WEEK)).jobs_deleted == 0
         await store.hold(wish(await result_of(store, held), held=False))
         assert (await job_of(store, held)).held_at is None
-        assert (await clean_up(store, WEEK)).jobs_deleted == 1
+        assert (await apply_retention(store, WEEK)).jobs_deleted == 1
 
     any_bed.play(scene)
 
@@ -104,7 +104,7 @@ def test_what_is_gone_cannot_be_held(any_bed: Bed) -> None:
         job_id = await make.completed(1)
         result_id = await result_of(store, job_id)
         clock.pass_(8 * DAY)
-        await clean_up(store, WEEK)
+        await apply_retention(store, WEEK)
         assert await store.hold(wish(result_id)) == ResultGone(job_id, clock.now())
         assert (await job_of(store, job_id)).held_at is None
         assert await store.hold(wish("nobody")) is None
@@ -161,7 +161,7 @@ def test_a_hold_and_a_clean_up_at_once_end_one_way_or_the_other(bed: Bed, seed: 
             return job_id, await store.hold(wish(results[job_id]))
 
         try:
-            cleaning = asyncio.create_task(clean_up(other, AT_ONCE))
+            cleaning = asyncio.create_task(apply_retention(other, AT_ONCE))
             answers = dict(await asyncio.gather(*(held(*one) for one in enumerate(jobs))))
             await cleaning
         finally:

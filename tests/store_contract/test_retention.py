@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
-from langlauf.maintenance.retention import clean_up, report_json
+from langlauf.maintenance.retention import apply_retention, report_json
 from langlauf.store.protocol import Store
 from tests.support.outbox import leave_pending
 from tests.support.store_kinds import Bed
@@ -32,7 +32,7 @@ def test_young_jobs_keep_everything(bed: Bed) -> None:
     async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         await make.completed(2)
         clock.pass_(3 * DAY - 60)
-        report = await clean_up(store, WEEK)
+        report = await apply_retention(store, WEEK)
         assert (report.results.delete_count, report.events.delete_count, report.jobs_deleted) == (0, 0, 0)
         assert (report.results.kept_count, report.events.kept_count) == (3, 6)
         assert (report.results.eligible_terminal, report.events.eligible_terminal) == (0, 0)
@@ -46,7 +46,7 @@ def test_events_go_first_and_the_job_says_so(bed: Bed) -> None:
     async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         job_id = await make.completed(2)
         clock.pass_(3 * DAY)
-        report = await clean_up(store, WEEK)
+        report = await apply_retention(store, WEEK)
         assert (report.events.delete_count, report.events.kept_count, report.events.eligible_terminal) == (6, 0, 1)
         assert report.results.delete_count == 0
         view = await store.tenant("org-a").job(job_id)
@@ -63,7 +63,7 @@ def test_results_become_tombstones(bed: Bed) -> None:
     async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         job_id = await make.completed(1)
         clock.pass_(7 * DAY)
-        report = await clean_up(store, WEEK)
+        report = await apply_retention(store, WEEK)
         assert (report.results.delete_count, report.results.kept_count) == (2, 0)
         tenant = store.tenant("org-a")
         view = await tenant.job(job_id)
@@ -84,7 +84,7 @@ def test_a_record_goes_last_with_all_its_parts(bed: Bed) -> None:
         await make.completed(2, key="k")
         await make.failed(2)
         clock.pass_(90 * DAY)
-        assert (await clean_up(store, WEEK)).jobs_deleted == 2
+        assert (await apply_retention(store, WEEK)).jobs_deleted == 2
 
     bed.play(scene)
     tables = ("jobs", "job_inputs", "job_events", "job_results", "notifications", "job_chunks", "idempotency_keys")
@@ -99,7 +99,7 @@ def test_only_ended_jobs_are_touched(bed: Bed) -> None:
         await make.running()
         await make.partial(2)
         clock.pass_(1_000 * DAY)
-        report = await clean_up(store, WEEK)
+        report = await apply_retention(store, WEEK)
         assert report.terminal_job_count == 0
         assert (report.results.delete_count, report.events.delete_count, report.jobs_deleted) == (0, 0, 0)
 
@@ -114,11 +114,11 @@ def test_a_pending_delivery_keeps_its_job_whole(bed: Bed, channel: str) -> None:
     async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         leave_pending(bed, await make.completed(1), channel)
         clock.pass_(200 * DAY)
-        held = await clean_up(store, WEEK)
+        held = await apply_retention(store, WEEK)
         assert (held.results.delete_count, held.events.delete_count, held.jobs_deleted) == (0, 0, 0)
         assert (held.results.eligible_terminal, held.events.eligible_terminal) == (1, 1)
         bed.query("UPDATE notifications SET delivery_status = 'sent'")
-        freed = await clean_up(store, WEEK)
+        freed = await apply_retention(store, WEEK)
         assert (freed.results.delete_count, freed.events.delete_count, freed.jobs_deleted) == (2, 5, 1)
 
     bed.play(scene)
@@ -130,8 +130,8 @@ def test_a_second_run_deletes_nothing(bed: Bed) -> None:
     async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         await make.one_of_each()
         clock.pass_(8 * DAY)
-        first = await clean_up(store, WEEK)
-        second = await clean_up(store, WEEK)
+        first = await apply_retention(store, WEEK)
+        second = await apply_retention(store, WEEK)
         assert first.results.delete_count > 0
         assert first.events.delete_count > 0
         assert (second.results.delete_count, second.events.delete_count, second.jobs_deleted) == (0, 0, 0)
@@ -151,11 +151,11 @@ def test_a_dry_run_tells_what_the_real_one_does(any_bed: Bed, days: int) -> None
     async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         await make.one_of_each()
         clock.pass_(days * DAY)
-        dry = await clean_up(store, WEEK, dry_run=True)
-        assert await clean_up(store, WEEK, dry_run=True) == dry
+        dry = await apply_retention(store, WEEK, dry_run=True)
+        assert await apply_retention(store, WEEK, dry_run=True) == dry
         assert dry.dry_run
         assert dry.events.delete_count > 0
-        assert await clean_up(store, WEEK) == without_flag(dry)
+        assert await apply_retention(store, WEEK) == without_flag(dry)
 
     any_bed.play(scene)
 
@@ -167,13 +167,13 @@ def test_finals_and_partials_have_their_own_time(bed: Bed) -> None:
     async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         job_id = await make.completed(2)
         clock.pass_(DAY)
-        assert (await clean_up(store, policy)).results.delete_count == 2
+        assert (await apply_retention(store, policy)).results.delete_count == 2
         view = await store.tenant("org-a").job(job_id)
         assert view is not None
         assert view.job.result_expired_at is None
         assert [one.result_kind for one in await store.tenant("org-a").results(job_id)] == ["final"]
         clock.pass_(6 * DAY)
-        assert (await clean_up(store, policy)).results.delete_count == 1
+        assert (await apply_retention(store, policy)).results.delete_count == 1
         view = await store.tenant("org-a").job(job_id)
         assert view is not None
         assert view.job.result_expired_at == clock.now()
@@ -189,7 +189,7 @@ def test_a_kind_kept_for_ever_keeps_the_record(bed: Bed, kept: str) -> None:
     async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         await make.completed(2)
         clock.pass_(1_000 * DAY)
-        report = await clean_up(store, policy)
+        report = await apply_retention(store, policy)
         assert report.jobs_deleted == 0
         expected = {"final_results": (2, 6), "partial_results": (1, 6), "events": (3, 0), "jobs": (3, 6)}
         assert (report.results.delete_count, report.events.delete_count) == expected[kept]
@@ -205,8 +205,8 @@ def test_partials_of_a_completed_job_go_with_its_final(bed: Bed) -> None:
         completed = await make.completed(2)
         failed = await make.failed(2)
         clock.pass_(2 * DAY)
-        dry = await clean_up(store, policy, dry_run=True)
-        report = await clean_up(store, policy)
+        dry = await apply_retention(store, policy, dry_run=True)
+        report = await apply_retention(store, policy)
         assert (dry.results.delete_count, report.results.delete_count) == (3, 3)
         found = bed.query("SELECT job_id, result_expired_at IS NOT NULL FROM jobs")
         assert {row[0]: bool(row[1]) for row in found} == {completed: True, failed: False}
@@ -220,7 +220,7 @@ def test_a_policy_without_ends_takes_nothing(bed: Bed) -> None:
     async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         await make.one_of_each()
         clock.pass_(1_000 * DAY)
-        report = await clean_up(store, KEEP_ALL)
+        report = await apply_retention(store, KEEP_ALL)
         assert (report.results.delete_count, report.events.delete_count, report.jobs_deleted) == (0, 0, 0)
 
     bed.play(scene)
@@ -233,9 +233,9 @@ def test_a_record_outlives_parts_that_are_kept_longer(bed: Bed) -> None:
     async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         await make.completed(1)
         clock.pass_(29 * DAY)
-        assert (await clean_up(store, policy)).jobs_deleted == 0
+        assert (await apply_retention(store, policy)).jobs_deleted == 0
         clock.pass_(DAY)
-        report = await clean_up(store, policy)
+        report = await apply_retention(store, policy)
         assert (report.results.delete_count, report.jobs_deleted) == (2, 1)
 
     bed.play(scene)
@@ -249,7 +249,7 @@ def test_the_report_has_the_promised_fields(bed: Bed) -> None:
         await make.completed(1)
         await make.failed()
         clock.pass_(8 * DAY)
-        reports.append(await clean_up(store, WEEK, dry_run=True))
+        reports.append(await apply_retention(store, WEEK, dry_run=True))
 
     bed.play(scene)
     assert report_json(reports[0]) == {
@@ -268,7 +268,7 @@ def test_an_ended_job_without_its_time_is_counted_and_left(bed: Bed) -> None:
         await make.completed(0)
         bed.without_constraints("UPDATE jobs SET finished_at = NULL")
         clock.pass_(1_000 * DAY)
-        report = await clean_up(store, WEEK)
+        report = await apply_retention(store, WEEK)
         assert (report.results.skipped_missing_timestamp, report.events.skipped_missing_timestamp) == (1, 1)
         assert (report.results.delete_count, report.results.kept_count, report.events.kept_count) == (0, 1, 4)
 

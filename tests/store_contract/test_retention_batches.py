@@ -9,7 +9,7 @@ import pytest
 from langlauf.domain.instant import SECOND
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.hints import Hints
-from langlauf.maintenance.retention import clean_up
+from langlauf.maintenance.retention import apply_retention
 from langlauf.store import retention
 from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.postgres.retention import PostgresShelf
@@ -43,7 +43,7 @@ def test_more_than_one_page_is_taken(bed: Bed, monkeypatch: pytest.MonkeyPatch) 
         for _ in range(5):
             await make.completed(0)
         clock.pass_(100 * DAY)
-        report = await clean_up(store, WEEK)
+        report = await apply_retention(store, WEEK)
         assert (report.results.delete_count, report.results.kept_count, report.results.eligible_terminal) == (5, 3, 8)
         assert report.jobs_deleted == 5
 
@@ -63,7 +63,7 @@ def test_batches_are_bounded_by_rows(bed: Bed, monkeypatch: pytest.MonkeyPatch) 
             await make.completed(0)
         await make.completed(8)
         clock.pass_(4 * DAY)
-        assert (await clean_up(store, WEEK)).events.delete_count == 28
+        assert (await apply_retention(store, WEEK)).events.delete_count == 28
 
     async def watched(self: object, batch: retention.RetireBatch) -> int:
         sizes.append(await take(self, batch))
@@ -98,7 +98,7 @@ def test_finding_uses_the_indexes_of_what_is_left(bed: Bed) -> None:
     async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         await make.completed(1)
         clock.pass_(8 * DAY)
-        await clean_up(store, WEEK)
+        await apply_retention(store, WEEK)
         limits = retention.cutoffs_of(WEEK, clock.now())
         assert await shelf_of(store).page("results", limits, None, 10) == []
         assert await shelf_of(store).page("events", limits, None, 10) == []

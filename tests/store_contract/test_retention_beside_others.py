@@ -14,7 +14,7 @@ from langlauf.bench.work import new_job
 from langlauf.domain.errors import StoreError
 from langlauf.domain.read_models import JobFilter
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
-from langlauf.maintenance.retention import clean_up
+from langlauf.maintenance.retention import apply_retention
 from langlauf.store import retention as store_retention
 from langlauf.store.group_commit import GroupCommit
 from langlauf.store.postgres.retention import PostgresShelf
@@ -112,14 +112,14 @@ def test_a_job_that_cannot_go_is_told_and_the_others_go(bed: Bed, caplog: pytest
         clock.pass_(2 * DAY)
         _refuse(bed, jobs[2])
         with pytest.raises(StoreError, match="1 jobs could not be cleaned up"):
-            await clean_up(store, AT_ONCE)
+            await apply_retention(store, AT_ONCE)
         left = [job_id for job_id in jobs if await store.tenant("org-a").job(job_id) is not None]
         assert left == [jobs[2]]
         told = [record.__dict__["fields"] for record in caplog.records if record.getMessage() == "upkeep_failed"]
         assert [(one["duty"], one["kind"], one["job_id"]) for one in told] == [("retention", "jobs", jobs[2])]
         assert "retention_ran" not in caplog.text
         _allow(bed)
-        assert (await clean_up(store, AT_ONCE)).jobs_deleted == 1
+        assert (await apply_retention(store, AT_ONCE)).jobs_deleted == 1
 
     with caplog.at_level(logging.INFO):
         bed.play(scene)
@@ -194,7 +194,7 @@ def test_the_hourly_run_counts_nothing_in_all(bed: Bed) -> None:
     async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         await make.completed(1)
         clock.pass_(60)
-        report = await clean_up(store, AT_ONCE, counted=False)
+        report = await apply_retention(store, AT_ONCE, counted=False)
         assert (report.results.delete_count, report.results.kept_count, report.terminal_job_count) == (2, None, None)
 
     bed.play(scene)
@@ -208,7 +208,7 @@ def test_finding_does_not_hold_up_readers(tmp_path: Path) -> None:
         await make.completed(1)
         clock.pass_(60)
         before = len(apsw.connections())
-        await clean_up(store, AT_ONCE)
+        await apply_retention(store, AT_ONCE)
         assert len(apsw.connections()) == before
 
     bed.play(scene)

@@ -8,7 +8,7 @@ from langlauf.domain.outcome import Completed
 from langlauf.domain.read_models import PastRun
 from langlauf.domain.result import StoredResult
 from langlauf.domain.retention import RetentionPolicy
-from langlauf.maintenance.retention import clean_up
+from langlauf.maintenance.retention import apply_retention
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
 from tests.support.store_kinds import Bed
@@ -60,7 +60,7 @@ def test_views_go_with_the_payload(bed: Bed) -> None:
         claim = await make.running()
         assert await store.record(claim.lease, Completed(result_id="r-1", payload="{}", views=VIEWS))
         clock.pass_(7 * DAY)
-        report = await clean_up(store, WEEK)
+        report = await apply_retention(store, WEEK)
         assert report.results.delete_count == 1
         gone = await _delivered(store, "r-1")
         assert (gone.payload, gone.views, gone.snapshot.removed_at) == (None, None, clock.now())
@@ -123,7 +123,7 @@ def test_what_retention_took_is_not_looked_back_at(harness: Harness) -> None:
         await _completed(store, clock)
         clock.pass_(8 * DAY)
         young = await _completed(store, clock)
-        await clean_up(store, WEEK)
+        await apply_retention(store, WEEK)
         assert [run.job_id for run in await _past(store)] == [young.lease.job_id]
 
     harness.run(body)

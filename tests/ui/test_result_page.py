@@ -4,7 +4,7 @@ from pathlib import Path
 
 from langlauf.clock import SystemClock, new_id
 from langlauf.domain.retention import RetentionPolicy
-from langlauf.maintenance.retention import clean_up
+from langlauf.maintenance.retention import apply_retention
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.ui.formatting import MAX_JSON_BYTES
 from tests.support.live import GATES, Live, live
@@ -82,7 +82,7 @@ def test_what_retention_took_is_gone_and_says_so(tmp_path: Path) -> None:
         job = server.wait(server.submit("echo", query="Bern")["job_id"])
 
     async def clean(store: SqliteStore) -> None:
-        await clean_up(store, LONG_GONE)
+        await apply_retention(store, LONG_GONE)
 
     clock = SetClock(SystemClock().now())
     clock.pass_(2 * DAY)

@@ -6,10 +6,10 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client import Histogram as LibraryHistogram
 
+from langlauf.background import PeriodicDuty
 from langlauf.clock import made_at, new_id
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.overview import MOST_NAMED_ORGS, largest_counts
-from langlauf.maintenance.periodic import Periodic
 from langlauf.problems import JOB_TITLES
 from langlauf.store.group_commit import GroupCommit
 from langlauf.telemetry import metrics
@@ -131,7 +131,7 @@ def test_a_duty_tells_its_last_success_and_not_its_last_try(fails: bool) -> None
             if fails:
                 raise ValueError("no")
 
-        duty = Periodic(name, 0.001, action)
+        duty = PeriodicDuty(name, 0.001, action)
         before = duty.succeeded_at
         await duty.start()
         began = duty.succeeded_at

@@ -9,10 +9,10 @@ from pathlib import Path
 import apsw
 import pytest
 
+from langlauf.background import PeriodicDuty
 from langlauf.domain.attempt import Backoff
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.hints import Hints
-from langlauf.maintenance.periodic import Periodic
 from langlauf.store.sqlite import connection
 from langlauf.telemetry.log import EVENT_COUNTS, LogEvent
 from tests.support.stores import LEASE_SECONDS, Maker, SetClock, opened
@@ -103,7 +103,7 @@ def test_the_sweep_goes_on_after_the_store_was_away(tmp_path: Path, monkeypatch:
                 if [one.job_id for one in swept] == [lost.lease.job_id]:
                     taken.set()
 
-            sweep = Periodic("sweep", 0.01, once)
+            sweep = PeriodicDuty("sweep", 0.01, once)
             told = EVENT_COUNTS[LogEvent.UPKEEP_FAILED]
             with _locked(tmp_path / "store.db"):
                 await sweep.start()
@@ -128,7 +128,7 @@ def test_a_hint_wakes_the_sweep_before_its_time() -> None:
         async def once() -> None:
             rounds.put_nowait(loop.time())
 
-        sweep = Periodic("sweep", 60, once, pause=hints.wait_for_overdue)
+        sweep = PeriodicDuty("sweep", 60, once, pause=hints.wait_for_overdue)
         await sweep.start()
         first = await asyncio.wait_for(rounds.get(), 5)
         hints.overdue_after(0.2)

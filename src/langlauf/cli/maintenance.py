@@ -8,6 +8,7 @@ from typing import Any
 import click
 import msgspec
 
+from langlauf.background import DutyRecorder
 from langlauf.cli.options import CommandError, ExitCode, errors_end_command, json_option, store_option
 from langlauf.cli.output import plain, print_json, print_note, progress_bar
 from langlauf.cli.stores import payloads_for, place_for, run_on_store, settings_for
@@ -15,7 +16,6 @@ from langlauf.compat.sqlite_import import import_v1
 from langlauf.domain.errors import LanglaufError
 from langlauf.domain.health import SWEEP_DUTY
 from langlauf.domain.read_models import SweptJob
-from langlauf.maintenance.duties import DutyNotes
 from langlauf.maintenance.sweep import sweep_once
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.connection import applied_migrations, migrate, open_connection, unseen_log
@@ -35,7 +35,7 @@ def sweep(store: str | None, as_json: bool) -> None:  # noqa: ARG001 - its outpu
 
     async def run_sweep(opened: Store) -> list[SweptJob]:
         swept = await sweep_once(opened, settings)
-        await DutyNotes(opened.duties).note(SWEEP_DUTY)
+        await DutyRecorder(opened.duties.note).record(SWEEP_DUTY)
         return swept
 
     swept = run_on_store(settings, run_sweep)

@@ -8,6 +8,7 @@ from typing import Any
 import click
 import msgspec
 
+from langlauf.background import DutyRecorder
 from langlauf.bootstrap import blobs_of, open_at, with_blobs
 from langlauf.cli.options import CommandError, duration_option, errors_end_command, json_option, store_option
 from langlauf.cli.output import print_json, print_note, print_table, progress_bar
@@ -16,9 +17,8 @@ from langlauf.compat.sqlite_import import import_v1
 from langlauf.domain.health import RETENTION_DUTY
 from langlauf.domain.retention import RetentionCount, RetentionPolicy, RetentionReport
 from langlauf.hints import Hints
-from langlauf.maintenance.duties import DutyNotes
-from langlauf.maintenance.erasure import PATIENCE, Erased, OrgFound, erase, look
-from langlauf.maintenance.retention import clean_up, report_json
+from langlauf.maintenance.erasure import STOP_SECONDS, ErasureReport, OrgContents, count_org, erase
+from langlauf.maintenance.retention import apply_retention, report_json
 from langlauf.settings import Settings, duration
 from langlauf.store.tools.location import Place, PostgresPlace, SqlitePlace
 from langlauf.telemetry.log import set_up_logging
@@ -107,9 +107,9 @@ async def _clean(place: Place, policy: RetentionPolicy, settings: Settings, *, d
     blobs = blobs_of(settings)
     store = with_blobs(await open_at(place, Hints()), blobs, settings)
     try:
-        report = await clean_up(store, policy, dry_run=dry_run)
+        report = await apply_retention(store, policy, dry_run=dry_run)
         if not dry_run:
-            await DutyNotes(store.duties).note(RETENTION_DUTY)
+            await DutyRecorder(store.duties.note).record(RETENTION_DUTY)
         return report
     finally:
         await store.close()
@@ -167,7 +167,7 @@ def erase_org(
     """
     settings = settings_for(store)
     set_up_logging(settings.log_format, settings.log_level)
-    found = run_on_store(settings, lambda opened: look(opened, org_id))
+    found = run_on_store(settings, lambda opened: count_org(opened, org_id))
     if dry_run or not yes:
         _print_found(found, as_json=as_json)
     if dry_run:
@@ -176,15 +176,18 @@ def erase_org(
         raise CommandError(f"nothing was changed; to erase {org_id} for good, give --yes")
     if found.held and not include_held:
         raise CommandError(f"{found.held} results are held: release them, or give --include-held; nothing was changed")
-    patience = PATIENCE if wait is None else wait
-    with progress_bar("erasing") as watch:
+    patience = STOP_SECONDS if wait is None else wait
+    with progress_bar("erasing") as on_progress:
         done = run_on_store(
-            settings, lambda opened: erase(opened, org_id, with_held=include_held, patience=patience, watch=watch)
+            settings,
+            lambda opened: erase(
+                opened, org_id, with_held=include_held, stop_seconds=patience, on_progress=on_progress
+            ),
         )
     _print_erased(done, as_json=as_json)
 
 
-def _print_found(found: OrgFound, *, as_json: bool) -> None:
+def _print_found(found: OrgContents, *, as_json: bool) -> None:
     if as_json:
         print_json({**msgspec.to_builtins(found), "total": found.total})
     elif not found.rows:
@@ -195,7 +198,7 @@ def _print_found(found: OrgFound, *, as_json: bool) -> None:
             print_note(f"{found.held} results are held.")
 
 
-def _print_erased(done: Erased, *, as_json: bool) -> None:
+def _print_erased(done: ErasureReport, *, as_json: bool) -> None:
     if as_json:
         print_json(msgspec.to_builtins(done))
         return

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from langlauf.background import PeriodicDuty
 from langlauf.clock import Clock, draw, monotonic
 from langlauf.domain.delivery import ChannelName, Delivery, DeliveryClaim, DeliveryEnd
 from langlauf.domain.delivery_outcome import PAUSE_AFTER_FAILURES, DeliveryOutcome, settle_delivery
@@ -25,42 +26,38 @@ from langlauf.telemetry.log import LogEvent, log_event, log_store_failure
 from langlauf.telemetry.metrics import DUTIES, count_delivery
 from langlauf.telemetry.tracing import start_span, trace_from
 
+_MOST_OF_LANE = 2
+#: The longest pause between two rounds, and the shortest after one that claimed nothing.
+_LOOK_SECONDS = 1.0
+_REST_SECONDS = 0.2
+#: Bounds the exponent of the backoff: a store may be unavailable for days, and 2.0 ** 1024 overflows.
+_MOST_DOUBLINGS = 60
+_LONGEST_REST = 10.0
+#: How long a claim lasts beyond the attempt to send, at most, so that its outcome can be written.
+_LONGEST_MARGIN = 15.0
+_GRACE_SECONDS = 5.0
+
 
 class Channel(Protocol):
     """Sends messages of one kind."""
 
     async def send(self, delivery: Delivery) -> DeliveryOutcome:
-        """Sends it once, within a time of its own. What goes wrong is told, not raised."""
+        """Send the message once, within a timeout of its own. A failure is an outcome, not an exception."""
 
 
-class Silent:
-    """A way out that nobody has set up."""
+class UnconfiguredChannel:
+    """A channel that is not configured: suppresses every message, with the reason."""
 
     def __init__(self, reason: str) -> None:
         self._reason = reason
 
     async def send(self, delivery: Delivery) -> DeliveryOutcome:  # noqa: ARG002
-        """Sends nothing, and says why."""
+        """Send nothing."""
         return DeliveryOutcome(verdict="suppressed", error=self._reason)
 
 
-_MOST_OF_LANE = 2
-#: How long at most between two looks, and how long at least after one that found nothing.
-_LOOK_SECONDS = 1.0
-_REST_SECONDS = 0.2
-#: Two to the power of a thousand is no float: a store may be away for days.
-_MOST_DOUBLINGS = 60
-_LONGEST_REST = 10.0
-#: What a claim lasts at most beyond the try itself, to write down how it went.
-_LONGEST_MARGIN = 15.0
-_GRACE_SECONDS = 5.0
-
-
-class Sender:
-    """Sends what waits in the outbox. It is a duty: looking for what is due must not fail for long."""
-
-    name = DELIVERY_DUTY
-    every = _LOOK_SECONDS
+class Sender(PeriodicDuty):
+    """Sends what is due in the outbox, until it is stopped."""
 
     def __init__(
         self,
@@ -70,95 +67,79 @@ class Sender:
         clock: Clock,
         channels: Mapping[ChannelName, Channel],
         *,
-        done: Callable[[str], Awaitable[object]] | None = None,
+        record: Callable[[str], Awaitable[object]] | None = None,
     ) -> None:
-        self._done = done
+        """`record` gets the names of its duties after each successful round."""
+        super().__init__(
+            DELIVERY_DUTY,
+            _LOOK_SECONDS,
+            self._claim_due,
+            pause=lambda _: self._wait_for_more(),
+            on_success=self._record_success,
+            # A claim under way commits whatever happens to its task: what it returns is sent, not left.
+            grace=_GRACE_SECONDS,
+        )
+        self._record = record
         self._store = store
         self._settings = settings
         self._hints = hints
         self._clock = clock
         self._channels = channels
-        #: where there is no mail server, mail is left to processes that have one while there are some
-        self._sends_mail = not isinstance(channels.get("email"), Silent)
+        #: without a mail server, mail is left to processes that have one, while there are any
+        self._sends_mail = not isinstance(channels.get("email"), UnconfiguredChannel)
         self._others_send_mail = False
         self._asked_at: float | None = None
         self._claim_seconds = settings.webhook_seconds + min(settings.webhook_seconds, _LONGEST_MARGIN)
         self._sending: set[asyncio.Task[None]] = set()
-        self._loop: asyncio.Task[None] | None = None
         self._draining = asyncio.Event()
         self._freed = asyncio.Event()
-        #: looks in a row at which the store was away
-        self._away = 0
-        #: when a look last ended well, on the clock of `monotonic`; the time of its start before that
-        self.succeeded_at = monotonic()
-
-    @property
-    def alive(self) -> bool:
-        """Whether it goes on."""
-        return self._loop is not None and not self._loop.done()
-
-    async def start(self) -> None:
-        """Begins to send."""
-        self.succeeded_at = monotonic()
-        for outcome in ("done", "failed"):
-            DUTIES.initialize(self.name, outcome)
-        self._loop = asyncio.create_task(self._send_for_ever(), name="langlauf-sender")
+        #: messages that the last round claimed; those under way where there was no free slot
+        self._claimed = 0
+        #: consecutive rounds that failed
+        self._failures = 0
 
     async def stop(self) -> None:
-        """Claims no more; what is on its way may arrive within the grace, then it is let go."""
+        """Claim no more; deliveries under way have the grace, then they are canceled."""
         self._draining.set()
         self._hints.outbox()
-        if self._loop is not None:
-            # A claim that is under way commits whatever happens to this task: what it got is sent, not left.
-            await asyncio.wait({self._loop}, timeout=_GRACE_SECONDS)
-            await _end(self._loop)
+        await super().stop()
         if self._sending:
             await asyncio.wait(self._sending, timeout=_GRACE_SECONDS)
         for task in list(self._sending):
-            await _end(task)
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
 
-    async def _send_for_ever(self) -> None:
-        while not self._draining.is_set():
-            try:
-                found = await self._look()
-            except Exception as error:  # noqa: BLE001 - sending goes on, whatever went wrong at one look
-                DUTIES.add(self.name, "failed")
-                await self._rest_without_store(error)
-            else:
-                self._away = 0
-                await self._well()
-                await self._rest(found)
-
-    async def _well(self) -> None:
-        self.succeeded_at = monotonic()
-        DUTIES.add(self.name, "done")
-        if self._done is not None:
-            await self._done(self.name)
+    async def _record_success(self, name: str) -> None:
+        if self._record is not None:
+            await self._record(name)
             if self._sends_mail:
-                await self._done(MAIL_DUTY)
+                await self._record(MAIL_DUTY)
 
-    async def _look(self) -> int:
-        """Claims what there is room for; tells how many were found, or are on their way where there is no room."""
+    async def _claim_due(self) -> None:
+        """Claim as many messages as there are free slots, and start to send them."""
         self._freed.clear()
         free = self._settings.deliveries - len(self._sending)
         if free <= 0:
-            return len(self._sending)  # the next one that is done wakes us
-        claim = DeliveryClaim(
-            most=free,
-            most_of_lane=_MOST_OF_LANE,
-            claim_seconds=self._claim_seconds,
-            cautious_after=PAUSE_AFTER_FAILURES,
-            with_mail=self._sends_mail or not await self._left_to_others(),
-        )
-        found = await self._store.deliveries.claim(claim)
-        for delivery in found:
-            task = asyncio.create_task(self._deliver(delivery), name="langlauf-delivery")
-            self._sending.add(task)
-            task.add_done_callback(self._delivered)
-        return len(found)
+            self._claimed = len(self._sending)  # the next delivery that ends wakes the loop
+        else:
+            claim = DeliveryClaim(
+                most=free,
+                most_of_lane=_MOST_OF_LANE,
+                claim_seconds=self._claim_seconds,
+                cautious_after=PAUSE_AFTER_FAILURES,
+                with_mail=self._sends_mail or not await self._mail_left_to_others(),
+            )
+            claimed = await self._store.deliveries.claim(claim)
+            for delivery in claimed:
+                task = asyncio.create_task(self._deliver(delivery), name="langlauf-delivery")
+                self._sending.add(task)
+                task.add_done_callback(self._delivered)
+            self._claimed = len(claimed)
+        self._failures = 0
 
-    async def _left_to_others(self) -> bool:
-        """Whether another process sends the mail; asked no more often than one looks while nothing is to be sent."""
+    async def _mail_left_to_others(self) -> bool:
+        """Whether another process sends the mail; the store is asked once per second at most."""
         if self._asked_at is None or monotonic() - self._asked_at >= _LOOK_SECONDS:
             self._others_send_mail = mail_sender_alive(await self._store.duties.seen(), self._clock.now())
             self._asked_at = monotonic()
@@ -166,32 +147,31 @@ class Sender:
 
     def _delivered(self, task: asyncio.Task[None]) -> None:
         self._sending.discard(task)
-        self._freed.set()  # there is a free place again, and more may wait in the lane
+        self._freed.set()  # a slot is free again, and more may wait in the lane
         self._hints.outbox()
 
-    async def _rest(self, found: int) -> None:
-        """Waits until there may be more. A look that found nothing is not repeated at every change of a job."""
-        if not found and not self._draining.is_set():
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_REST_SECONDS):
-                    await self._freed.wait()
+    async def _wait_for_more(self) -> None:
+        """Wait until more may be due; after failures, with exponential backoff."""
+        if self._failures:
+            seconds = min(_LOOK_SECONDS * 2.0 ** min(self._failures, _MOST_DOUBLINGS), _LONGEST_REST)
+            await _wait_at_most(seconds, self._draining)
+            return
+        if not self._claimed:  # otherwise every change of a job would cause a claim that finds nothing
+            await _wait_at_most(_REST_SECONDS, self._freed)
         await self._hints.wait_for_outbox(_LOOK_SECONDS)
 
-    async def _rest_without_store(self, error: Exception) -> None:
-        if self._away == 0:
+    async def _failed(self, error: Exception) -> None:
+        DUTIES.add(self.name, "failed")
+        if self._failures == 0:
             log_store_failure(error, trace=True, part="sender")
-        self._away += 1
-        seconds = min(_LOOK_SECONDS * 2.0 ** min(self._away, _MOST_DOUBLINGS), _LONGEST_REST)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._draining.wait()
+        self._failures += 1
 
     async def _deliver(self, delivery: Delivery) -> None:
         started = monotonic()
         try:
             outcome = await self._try(delivery)
-        except StoreError as error:  # nothing was sent: it comes again when its claim is over
-            _tell_unwritten(delivery.notification_id, error)
+        except StoreError as error:  # nothing was sent: it is claimed again once its claim expires
+            _log_unwritten(delivery.notification_id, error)
             return
         end = settle_delivery(
             delivery,
@@ -204,21 +184,21 @@ class Sender:
         )
         if await self._finish(end, until=started + self._claim_seconds):
             count_delivery(delivery.channel, end.status)
-            _tell(delivery, end, outcome.detail or end.error)
+            _log_end(delivery, end, outcome.detail or end.error)
 
     async def _try(self, delivery: Delivery) -> DeliveryOutcome:
-        channel = self._channels.get(delivery.channel) or Silent("this server does not send such messages")
+        channel = self._channels.get(delivery.channel) or UnconfiguredChannel("this server does not send such messages")
         try:
-            return await _told(delivery, channel)
+            return await _send_traced(delivery, channel)
         except StoreError:
             raise
-        except Exception as error:  # noqa: BLE001 - one message that cannot be made must not hold up the others
+        except Exception as error:  # noqa: BLE001 - one message that cannot be rendered must not block the others
             ids: dict[str, Any] = {"org_id": delivery.org_id, "notification_id": delivery.notification_id}
             log_event(LogEvent.UPKEEP_FAILED, logging.ERROR, error=error, duty="sending", **ids)
-            return DeliveryOutcome(verdict="later", error="it could not be sent: the server's log tells why")
+            return DeliveryOutcome(verdict="later", error="the message could not be sent: see the log of the server")
 
     async def _failing_since(self, delivery: Delivery, outcome: DeliveryOutcome) -> Instant | None:
-        """Since when its endpoint has not been reached; asked only where that has become serious."""
+        """Return since when the endpoint has been failing; read only after several failures in a row."""
         if not outcome.lane_failed or delivery.endpoint_id is None or delivery.lane_failures < PAUSE_AFTER_FAILURES:
             return None
         try:
@@ -228,19 +208,19 @@ class Sender:
         return next((one.failing_since for one in endpoints if one.endpoint_id == delivery.endpoint_id), None)
 
     async def _finish(self, end: DeliveryEnd, until: float) -> bool:
-        """Writes down how it went, while nobody else may have taken it."""
+        """Write the outcome; retry until the claim expires, after which another sender may have the message."""
         while True:
             try:
                 return await self._store.deliveries.finish(end)
             except StoreError as error:
                 if monotonic() + _LOOK_SECONDS > until:
-                    _tell_unwritten(end.notification_id, error)
+                    _log_unwritten(end.notification_id, error)
                     return False
                 await asyncio.sleep(_LOOK_SECONDS)
 
 
-async def _told(delivery: Delivery, channel: Channel) -> DeliveryOutcome:
-    """Sends it as a part of the job's own story, which the receiver can carry on."""
+async def _send_traced(delivery: Delivery, channel: Channel) -> DeliveryOutcome:
+    """Send within a span of the trace of the job, which the receiver can continue."""
     given = trace_from(delivery.traceparent, None)
     ids = {"job_id": delivery.job_id, "org_id": delivery.org_id, "notification_id": delivery.notification_id}
     with start_span("deliver", given, "client", channel=delivery.channel, **ids) as span:
@@ -252,8 +232,8 @@ async def _told(delivery: Delivery, channel: Channel) -> DeliveryOutcome:
         return outcome
 
 
-def _tell(delivery: Delivery, end: DeliveryEnd, reason: str | None) -> None:
-    """What happened, with ids alone: an address can carry a secret. The reason may say more than the org is told."""
+def _log_end(delivery: Delivery, end: DeliveryEnd, reason: str | None) -> None:
+    """Log the outcome with ids only, as a URL can carry a secret. The reason may hold more than the org may see."""
     ids: dict[str, Any] = {
         "org_id": delivery.org_id,
         "notification_id": delivery.notification_id,
@@ -276,11 +256,11 @@ def _tell(delivery: Delivery, end: DeliveryEnd, reason: str | None) -> None:
         log_event(LogEvent.ENDPOINT_PAUSED, logging.WARNING, **ids, seconds=end.pause_seconds)
 
 
-def _tell_unwritten(notification_id: str, error: StoreError) -> None:
+def _log_unwritten(notification_id: str, error: StoreError) -> None:
     log_event(LogEvent.DELIVERY_UNWRITTEN, logging.ERROR, notification_id=notification_id, reason=str(error))
 
 
-async def _end(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
+async def _wait_at_most(seconds: float, event: asyncio.Event) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()

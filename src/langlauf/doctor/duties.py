@@ -3,12 +3,12 @@
 from functools import partial
 from typing import cast
 
+from langlauf.background import RECORD_SECONDS
 from langlauf.doctor.check import Check, Needs
 from langlauf.doctor.findings import Seen, ago, fine, odd, some, wrong
 from langlauf.doctor.patient import Patient
 from langlauf.domain.health import DELIVERY_DUTY, RETENTION_DUTY, SWEEP_DUTY
 from langlauf.domain.instant import after, seconds_between
-from langlauf.maintenance.duties import NOTE_SECONDS
 from langlauf.store.tools.inspection import Taken
 
 #: A late round, a restart and a note that is not written each time are no reason to call anybody.
@@ -21,7 +21,7 @@ _LOOKED_AT = 100
 def succeeded(name: str, patient: Patient) -> Seen:
     """Whether a duty has succeeded within a few of its rounds."""
     every = {SWEEP_DUTY: patient.settings.sweep_seconds, RETENTION_DUTY: patient.settings.retention_every}[name]
-    limit = _ROUNDS * every + NOTE_SECONDS + _SLACK_SECONDS
+    limit = _ROUNDS * every + RECORD_SECONDS + _SLACK_SECONDS
     step = patient.command({SWEEP_DUTY: "sweep", RETENTION_DUTY: "cleanup"}[name])
     found = [done for done in patient.examiner.duties() if done.name == name]
     judge = wrong if patient.busy else odd
@@ -41,7 +41,7 @@ def deliveries_sent(patient: Patient) -> Seen:
     late = 0.0 if due is None else seconds_between(due, patient.now)
     quiet = seconds_between(found[0].succeeded_at, patient.now) if found else None
     words = "has not run yet" if quiet is None else f"last succeeded {ago(max(0.0, quiet))} ago on {found[0].host}"
-    if late > _SLACK_SECONDS and (quiet is None or quiet > _SLACK_SECONDS + NOTE_SECONDS):
+    if late > _SLACK_SECONDS and (quiet is None or quiet > _SLACK_SECONDS + RECORD_SECONDS):
         return wrong(f"{words}, and messages are due", "langlauf serve --deliveries 8")
     return fine(words)
 

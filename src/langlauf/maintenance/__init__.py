@@ -1,1 +1,1 @@
-"""What crashed, ran out of time or grew old; one duty per file."""
+"""Maintenance of a store: attempts without a worker, records past their retention, and orgs to erase."""

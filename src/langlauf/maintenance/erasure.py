@@ -1,9 +1,9 @@
-"""Erasing an org: nothing of it stays in the store but the hashes of its keys, and nothing of it is written afterwards.
+"""Erasure of an org: only the hashes of its keys stay in the store, and nothing of the org is written afterwards.
 
-In this order: its keys are ended, so that nobody submits with them; where it wanted to be told of its jobs is
-forgotten, so that what follows is told to nobody; what has not ended is canceled, and its workers have a while to stop;
-jobs go with all that belongs to them, those that a worker still has by force: with their leases gone, what it writes
-later is refused. Then every table that has rows of orgs is emptied of this one's. At the end it is counted again.
+The order matters. First the keys are revoked, so that nothing is submitted with them. Then subscriptions are removed,
+so that the following steps send no notifications. Jobs that have not ended are canceled, and their workers have some
+time to stop. Jobs are deleted with all that belongs to them, those that a worker still holds by force: without a lease
+its later writes are refused. Then the rows of the org are deleted from all other tables, and what is left is counted.
 """
 
 import asyncio
@@ -20,47 +20,47 @@ from langlauf.store.protocol import Store
 from langlauf.store.retention import Pace
 from langlauf.telemetry.log import LogEvent, log_event
 
-#: Told of each step: what it is, how far, of how much.
-Watch = Callable[[str, int, int], object]
-#: How long workers have to stop what runs.
-PATIENCE = 30.0
+#: Called with the name of a step, how much of it is done, and of how much.
+ProgressCallback = Callable[[str, int, int], object]
+#: How long workers have to stop running jobs.
+STOP_SECONDS = 30.0
 _REASON = "the org is being erased"
 _LOOK_SECONDS = 0.5
 _AT_ONCE = 200
-#: What comes while an org is erased is erased too, so many times; then somebody has to stop whoever submits.
+#: Rows that appear during an erasure are erased in another round, this often; then the clients must be stopped.
 _ROUNDS = 5
 
 
-class OrgFound(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is of an org."""
+class OrgContents(msgspec.Struct, frozen=True, kw_only=True):
+    """The rows of an org before its erasure."""
 
     org_id: str
-    #: by table; those without any are not there
+    #: by table, without empty tables
     rows: Mapping[str, int]
     held: int
 
     @property
     def total(self) -> int:
-        """How many rows would go."""
+        """Number of rows that an erasure removes."""
         return sum(count for table, count in self.rows.items() if table != KEYS)
 
 
-class Erased(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of it."""
+class ErasureReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What an erasure removed and kept."""
 
     org_id: str
-    #: rows by table, as they were counted before
+    #: rows by table, as counted before
     removed: Mapping[str, int]
     blobs: int
-    #: keys that were ended; their ids, scopes, times and hashes stay, their names do not
+    #: keys that were revoked; their ids, scopes, times and hashes stay, their names do not
     keys_kept: int
 
 
-async def look(store: Store, org_id: str) -> OrgFound:
-    """Counts, and changes nothing."""
+async def count_org(store: Store, org_id: str) -> OrgContents:
+    """Count the rows of an org; changes nothing."""
     rows = await store.orgs.rows(org_id)
     found = {table: count for table, count in sorted(rows.items()) if count}
-    return OrgFound(org_id=org_id, rows=found, held=await store.orgs.held(org_id))
+    return OrgContents(org_id=org_id, rows=found, held=await store.orgs.held(org_id))
 
 
 async def erase(
@@ -68,18 +68,18 @@ async def erase(
     org_id: str,
     *,
     with_held: bool,
-    patience: float = PATIENCE,
-    watch: Watch = lambda *_: None,
-) -> Erased:
-    """Takes an org away. Repeating it is fine; raises `StoreError` where something of it is left or comes anew."""
-    found = await look(store, org_id)
+    stop_seconds: float = STOP_SECONDS,
+    on_progress: ProgressCallback = lambda *_: None,
+) -> ErasureReport:
+    """Erase an org. Safe to repeat; raises `StoreError` if rows are left or keep appearing."""
+    found = await count_org(store, org_id)
     if found.held and not with_held:
         raise StoreError(f"{found.held} results of {org_id} are held; nothing was changed")
     keys = await store.orgs.forget_keys(org_id)
-    run = _Erasing(store, org_id, with_held=with_held, watch=watch, total=found.total)
+    run = _Erasure(store, org_id, with_held=with_held, on_progress=on_progress, total=found.total)
     for _ in range(_ROUNDS):
         await run.remove_tables(lambda table: table not in OF_JOBS)
-        await run.end_jobs(patience)
+        await run.end_jobs(stop_seconds)
         await run.remove_jobs()
         if not await run.unended() and (with_held or not await store.orgs.held(org_id)):
             await run.remove_tables(lambda table: table not in {KEYS, "jobs"})
@@ -88,65 +88,69 @@ async def erase(
     blobs = await store.blobs.remove_all_of(org_id)
     if left := await run.left():
         words = ", ".join(f"{count} of {table}" for table, count in left.items())
-        raise StoreError(f"of {org_id} there are still {words}: stop whoever submits or holds, and erase again")
+        raise StoreError(
+            f"{org_id} still has {words}: stop the clients that submit jobs or hold results, and erase again"
+        )
     log_event(LogEvent.ORG_ERASED, org_id=org_id, rows=found.total, blobs=blobs, keys=keys)
     removed = {table: count for table, count in found.rows.items() if table != KEYS}
-    return Erased(org_id=org_id, removed=removed, blobs=blobs, keys_kept=keys)
+    return ErasureReport(org_id=org_id, removed=removed, blobs=blobs, keys_kept=keys)
 
 
-class _Erasing:
+class _Erasure:
     """One erasure under way."""
 
-    def __init__(self, store: Store, org_id: str, *, with_held: bool, watch: Watch, total: int) -> None:
+    def __init__(
+        self, store: Store, org_id: str, *, with_held: bool, on_progress: ProgressCallback, total: int
+    ) -> None:
         self._store = store
         self._org_id = org_id
         self._with_held = with_held
-        self._watch = watch
+        self._on_progress = on_progress
         self._total = total
         self._pace = Pace()
 
     async def left(self) -> dict[str, int]:
-        """What is still there, keys aside."""
+        """Count the rows that are left, except keys."""
         rows = await self._store.orgs.rows(self._org_id)
         left = {table: count for table, count in rows.items() if count and table != KEYS}
-        self._watch("erasing", max(0, self._total - sum(left.values())), self._total)
+        self._on_progress("erasing", max(0, self._total - sum(left.values())), self._total)
         return left
 
     async def unended(self) -> list[str]:
-        """Some jobs that have not ended."""
+        """Return some jobs that have not ended."""
         return await self._store.orgs.unended(self._org_id, _AT_ONCE)
 
-    async def end_jobs(self, patience: float) -> None:
-        """Cancels what has not ended, and waits a while for those who run it."""
-        deadline = monotonic() + patience
+    async def end_jobs(self, stop_seconds: float) -> None:
+        """Cancel jobs that have not ended, and wait some time for their workers."""
+        deadline = monotonic() + stop_seconds
         asked: set[str] = set()
         while waiting := await self.unended():
             new = [job_id for job_id in waiting if job_id not in asked]
             await asyncio.gather(*map(self._cancel, new))
             asked.update(new)
-            self._watch("stopping what runs", 0, len(waiting))
+            self._on_progress("stopping running jobs", 0, len(waiting))
             if not new:
                 if monotonic() >= deadline:
                     return
-                await asyncio.sleep(_LOOK_SECONDS)  # workers of other processes have no other way to tell
+                await asyncio.sleep(_LOOK_SECONDS)  # workers of other processes cannot wake this one
 
     async def _cancel(self, job_id: str) -> None:
         request = CancelRequest(org_id=self._org_id, job_id=job_id, by="system", reason=_REASON, request_id=new_id())
         await self._store.cancel(request)
 
     async def remove_jobs(self) -> None:
-        """Those that have ended, then those that a worker would not give up."""
+        """Delete jobs that have ended, then those that a worker did not release."""
         remove = partial(self._store.orgs.remove_jobs, self._org_id, with_held=self._with_held)
-        await self._again(partial(remove, forced=False))
-        await self._again(partial(remove, forced=True))
+        await self._in_batches(partial(remove, forced=False))
+        await self._in_batches(partial(remove, forced=True))
 
     async def remove_tables(self, which: Callable[[str], bool]) -> None:
-        """Empties tables of the org."""
+        """Delete the rows of the org from tables."""
         for table in filter(which, await self._store.orgs.rows(self._org_id)):
-            await self._again(partial(self._store.orgs.remove_rows, self._org_id, table))
+            await self._in_batches(partial(self._store.orgs.remove_rows, self._org_id, table))
 
-    async def _again(self, remove: Callable[[int], Awaitable[int]]) -> None:
-        """A few at a time until there are no more, with room for others in between."""
+    async def _in_batches(self, remove: Callable[[int], Awaitable[int]]) -> None:
+        """Delete in small batches until nothing is left, with pauses for other writers."""
         while True:
             began = monotonic()
             removed = await remove(self._pace.rows)

@@ -1,4 +1,4 @@
-"""Cleaning up: removes what is older than the policy, and tells what it did in the words of its report."""
+"""Retention: removes results, events and jobs that are older than the policy allows."""
 
 from typing import Any
 
@@ -10,10 +10,10 @@ from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.telemetry.metrics import RETIRED
 
 
-async def clean_up(
+async def apply_retention(
     store: Store, policy: RetentionPolicy, *, dry_run: bool = False, counted: bool = True
 ) -> RetentionReport:
-    """Removes it, or with `dry_run` only counts it; running it again removes nothing."""
+    """Remove what is past its retention, or with `dry_run` only count it; a repeat removes nothing."""
     report = await store.retire(policy, dry_run=dry_run, counted=counted)
     results, events, jobs = report.results.delete_count, report.events.delete_count, report.jobs_deleted
     if not dry_run and results + events + jobs:
@@ -24,7 +24,7 @@ async def clean_up(
 
 
 def report_json(report: RetentionReport) -> dict[str, Any]:
-    """The report as JSON values."""
+    """Return the report as JSON values."""
     return {
         "dry_run": report.dry_run,
         "terminal_job_count": report.terminal_job_count,

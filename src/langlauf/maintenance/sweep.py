@@ -1,4 +1,4 @@
-"""The sweep: finds attempts whose worker vanished, let them run out of time or did not stop them when asked to."""
+"""The sweep: ends attempts whose worker vanished, exceeded the timeout, or did not stop them after a cancel."""
 
 import contextlib
 import logging
@@ -10,12 +10,12 @@ from langlauf.store.protocol import Store
 from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.telemetry.metrics import SWEPT, count_end
 
-#: Outcomes with which a job is over.
+#: Outcomes that end a job.
 _ENDS = ("failed", "canceled")
 
 
 async def sweep_once(store: Store, settings: Settings) -> list[SweptJob]:
-    """Takes such jobs back; running it again finds nothing."""
+    """Requeue or end the jobs of such attempts; a repeat finds nothing."""
     swept = await store.sweep(grace_seconds=settings.cancel_grace, backoff=settings.backoff)
     for one in swept:
         log_event(LogEvent.JOB_SWEPT, logging.WARNING, job_id=one.job_id, org_id=one.org_id, outcome=one.outcome)
@@ -26,7 +26,7 @@ async def sweep_once(store: Store, settings: Settings) -> list[SweptJob]:
 
 
 async def _count_end(store: Store, one: SweptJob) -> None:
-    """A job that ended without its worker: what it was and why is looked up, which is not often."""
+    """Count a job that ended without its worker; reads the job, which is rare enough."""
     with contextlib.suppress(StoreError):
         view = await store.tenant(one.org_id).job(one.job_id)
         if view is not None:

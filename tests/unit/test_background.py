@@ -2,7 +2,7 @@
 
 import asyncio
 
-from langlauf.maintenance.periodic import Periodic
+from langlauf.background import PeriodicDuty
 
 
 def test_a_round_that_loses_its_cancel_is_the_last_one() -> None:
@@ -21,7 +21,7 @@ def test_a_round_that_loses_its_cancel_is_the_last_one() -> None:
             except asyncio.CancelledError:
                 raise RuntimeError("the connection is busy") from None
 
-        periodic = Periodic("test", 0.0, action)
+        periodic = PeriodicDuty("test", 0.0, action)
         await periodic.start()
         await begun.wait()
         await periodic.stop()
