@@ -136,7 +136,7 @@ class Langlauf:
 
         For Django, which can neither mount nor take part in a lifespan, and for every other ASGI application.
         """
-        from langlauf.server.mounting import MountedApplication
+        from langlauf.server.asgi import MountedApplication
 
         return MountedApplication(self.asgi(), self.lifespan, outer, _usable_prefix("prefix", prefix))
 

@@ -395,7 +395,7 @@ def test_a_client_that_never_reads_is_cut_off(quick: Live) -> None:
 
 def _is_connected(server: Live, wire: Wire) -> bool:
     """Whether the server still has the connection."""
-    peers = [one.transport.get_extra_info("peername") for one in list(server.server.crowd.connections)]
+    peers = [one.transport.get_extra_info("peername") for one in list(server.server.connection_limit.connections)]
     return wire.socket.getsockname() in peers
 
 
@@ -437,7 +437,7 @@ def test_idle_connections_make_room_for_new_ones(tmp_path: Path) -> None:
     """At the limit, whoever has been silent the longest is closed, and the next client is served."""
     with live(tmp_path, LANGLAUF_MAX_CONNECTIONS="8") as server:
         silent = [Wire(server.url) for _ in range(8)]
-        eventually(lambda: len(server.server.crowd.idle) == 8)
+        eventually(lambda: len(server.server.connection_limit.idle) == 8)
         with Wire(server.url) as wire:
             wire.send(get("/analyze/jobs"))
             assert wire.reply().status == 200
@@ -456,12 +456,14 @@ def test_one_that_makes_room_is_gone_although_it_does_not_read(tmp_path: Path) -
             while not unread:  # each answer is complete before the next is asked for, so that the connection is idle
                 wire.send(get(f"/analyze/results/{job['result_id']}"))
                 time.sleep(0.01)
-                unread = sum(one.transport.get_write_buffer_size() for one in server.server.crowd.connections)
-            eventually(lambda: len(server.server.crowd.idle) == 1)  # only an idle one makes room
+                unread = sum(
+                    one.transport.get_write_buffer_size() for one in server.server.connection_limit.connections
+                )
+            eventually(lambda: len(server.server.connection_limit.idle) == 1)  # only an idle one makes room
             assert unread < 2**16
             [end] = [
                 _open_as(one.transport.get_extra_info("socket").fileno())
-                for one in server.server.crowd.connections
+                for one in server.server.connection_limit.connections
                 if one.transport.get_write_buffer_size()
             ]
             others = [Wire(server.url) for _ in range(3)]
@@ -540,7 +542,7 @@ def test_a_stop_cuts_off_a_client_that_does_not_read(
 
 
 def _waits_for_a_reader(server: Live) -> bool:
-    return any(one.writable is not None for one in server.server.crowd.connections.copy())
+    return any(one.writable is not None for one in server.server.connection_limit.connections.copy())
 
 
 @pytest.mark.parametrize(("sent", "status"), [(b"{", 408), (b"x" * 100, 413)])

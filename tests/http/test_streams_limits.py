@@ -250,7 +250,9 @@ def test_a_client_that_does_not_read_is_cut_and_nobody_else_notices(
 
 def _waiting(server: Live) -> int:
     """The most bytes that wait for any one client."""
-    return max((one.transport.get_write_buffer_size() for one in list(server.server.crowd.connections)), default=0)
+    return max(
+        (one.transport.get_write_buffer_size() for one in list(server.server.connection_limit.connections)), default=0
+    )
 
 
 @pytest.mark.parametrize("how", ["abort", "close", "pipeline"])
@@ -268,7 +270,7 @@ def test_a_client_that_leaves_is_noticed_and_forgotten(
                 await asyncio.sleep(0.01)
             await stream.close() if how == "close" else stream.cut()
         await _until_open(server, 0)
-        await _until(lambda: _metric(server, CUT) >= 0 and len(server.server.crowd.connections) == 1)
+        await _until(lambda: _metric(server, CUT) >= 0 and len(server.server.connection_limit.connections) == 1)
 
     with _live(tmp_path, LANGLAUF_STREAM_HEARTBEAT="0.2") as server:
         job_id = server.submit("gated", gate=gate)["job_id"]

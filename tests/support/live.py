@@ -169,7 +169,7 @@ class Live:
 
 
 @contextmanager
-def live(folder: Path, app: Langlauf | None = None, any_name: bool = False, /, **environment: str) -> Iterator[Live]:
+def live(folder: Path, app: Langlauf | None = None, any_host: bool = False, /, **environment: str) -> Iterator[Live]:
     """Serves an application until the block ends; settings come from the environment given, and from nothing else."""
     app = app or sample_app()
     known = {"ASYNC_JOBS_STORE_FILE": str(folder / "store.db"), "LANGLAUF_PORT": "0", "LANGLAUF_RETRY_BASE": "0.01"}
@@ -190,7 +190,7 @@ def live(folder: Path, app: Langlauf | None = None, any_name: bool = False, /, *
         if app.runtime is not None:
             app.runtime.hints.close()
 
-    server = make_server(app.asgi(), settings, started=started, stopping=stopping, any_name=any_name)
+    server = make_server(app.asgi(), settings, started=started, stopping=stopping, any_host=any_host)
 
     async def main() -> None:
         loops.append(asyncio.get_running_loop())

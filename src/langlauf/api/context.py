@@ -22,9 +22,8 @@ from langlauf.domain.access import CAPABILITY_ISSUER, GRANTABLE_SCOPES, OPEN_ISS
 from langlauf.domain.read_models import JobView
 from langlauf.domain.result import PayloadSource
 from langlauf.problems import Problem, forbidden, not_found, unauthorized
+from langlauf.server.asgi import count_for_org, root_url
 from langlauf.server.large_response import LargeResponse
-from langlauf.server.mounting import root_url
-from langlauf.server.transport import count_for_org
 from langlauf.service.services import Services
 from langlauf.settings import Settings
 

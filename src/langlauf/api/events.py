@@ -24,7 +24,7 @@ from langlauf.auth.caller import Caller
 from langlauf.domain.event import OUTBOUND, EventType, FeedPage, FeedPosition, FeedRequest, event_source, to_cloud_event
 from langlauf.domain.read_models import JobFingerprint, JobView
 from langlauf.problems import bad_request
-from langlauf.server.transport import watch_client
+from langlauf.server.asgi import watch_client
 from langlauf.service.follow import JobFollower, OrgChanges, OrgFollower
 from langlauf.service.single_flight import SingleFlight
 

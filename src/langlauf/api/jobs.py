@@ -46,7 +46,7 @@ from langlauf.domain.delivery import CHANNELS, ChannelName
 from langlauf.domain.read_models import JobFilter, JobView, fingerprint_of
 from langlauf.domain.state import Status
 from langlauf.problems import Problem, not_found
-from langlauf.server.transport import watch_client
+from langlauf.server.asgi import watch_client
 from langlauf.service.control import NotCancelable, NotTerminal
 
 EVENTS_IN_STATUS = 100

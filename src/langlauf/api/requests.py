@@ -15,7 +15,7 @@ from starlette.types import Scope
 from langlauf.analysis.payload import run_in_thread
 from langlauf.domain.text import first_flaw, is_plain
 from langlauf.problems import Problem, bad_request
-from langlauf.server.transport import transport_of
+from langlauf.server.asgi import transport_of
 
 JSON = "application/json"
 #: Nobody means a number with so many digits.

@@ -17,7 +17,7 @@ from langlauf.auth.caller import Caller
 from langlauf.clock import draw
 from langlauf.domain.errors import StoreError
 from langlauf.problems import VARY
-from langlauf.server.transport import abort_connection, watch_client
+from langlauf.server.asgi import abort_connection, watch_client
 from langlauf.service.follow import Disconnectable, Signal
 from langlauf.telemetry.log import LogEvent, log_event, log_store_failure
 

@@ -19,7 +19,7 @@ from langlauf.domain.job import Accepted, Duplicate, JobRecord, KeyReused, Queue
 from langlauf.domain.read_models import JobView
 from langlauf.domain.state import Status
 from langlauf.problems import Problem
-from langlauf.server.transport import watch_client
+from langlauf.server.asgi import watch_client
 from langlauf.service.follow import Disconnectable
 from langlauf.service.submit import SubmitRequest
 

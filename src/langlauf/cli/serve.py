@@ -57,7 +57,7 @@ def serve(target: str, allow_open: bool, **flags: Any) -> None:
 
     listening = listen(settings.host, settings.port)
     server = make_server(
-        app.asgi(), settings, started=lambda url: _welcome(url, app), stopping=stopping, any_name=allow_open
+        app.asgi(), settings, started=lambda url: _welcome(url, app), stopping=stopping, any_host=allow_open
     )
     run(_serve(app, server, listening))
 

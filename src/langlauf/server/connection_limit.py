@@ -1,4 +1,4 @@
-"""All connections of a server together: how many there may be, and who makes room for the next."""
+"""The limit on connections of a server: how many there may be, and which one is evicted for the next."""
 
 import asyncio
 from collections import Counter, deque
@@ -17,16 +17,16 @@ from langlauf.settings import Settings
 if TYPE_CHECKING:
     from langlauf.server.connection import HttpConnection
 
-#: Above what a proxy before it keeps, and above the longest advice of Retry-After.
+#: Longer than the keep-alive of usual proxies, and than the longest Retry-After.
 KEEP_ALIVE_SECONDS = 75
-#: So many above the limit are still read, so that /health and /ready are answered, and others than those who hold most.
+#: Connections above the limit that are still read, so that /health, /ready and small holders get an answer.
 RESERVE = 32
-#: A millisecond or two of work: a request takes several turns, and waits for all that each of them does.
+#: Requests started per iteration of the event loop: a millisecond or two of work, which every other request waits for.
 STARTS_PER_ITERATION = 8
 
 
 class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What one connection, and all of them together, may take."""
+    """Limits of one connection, and of all of them together."""
 
     head_seconds: float
     body_seconds: float
@@ -36,15 +36,15 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     max_headers: int
     max_fields: int
     max_connections: int
-    #: where the application is, seen from the caller, where that is known
+    #: the public URL of the application, where it is set
     public_url: str | None
-    #: what it is called there; None where any name will do
-    names: frozenset[str] | None
+    #: host names that requests may use; None allows any
+    allowed_hosts: frozenset[str] | None
     proxies: TrustedProxies
 
 
-def server_limits_from(settings: Settings, *, any_name: bool) -> ServerLimits:
-    """The bounds that the settings name; no more connections than the system has descriptors for."""
+def server_limits_from(settings: Settings, *, any_host: bool) -> ServerLimits:
+    """Return the limits of the settings; at most as many connections as the system has descriptors for."""
     return ServerLimits(
         head_seconds=settings.head_seconds,
         body_seconds=settings.body_seconds,
@@ -55,87 +55,86 @@ def server_limits_from(settings: Settings, *, any_name: bool) -> ServerLimits:
         max_fields=settings.max_header_fields,
         max_connections=settings.connection_limit,
         public_url=settings.public_url,
-        names=None if any_name else allowed_hosts(settings),
+        allowed_hosts=None if any_host else allowed_hosts(settings),
         proxies=trusted_proxies(settings),
     )
 
 
 class StartLimiter:
-    """Lets a few requests begin in each turn of the event loop; holders take turns, each in the order it came.
+    """Starts a few requests per iteration of the event loop, round-robin over holders, in order within each.
 
-    Where thousands arrive at once, the loop would begin all of them before it looks at a socket again: the next
-    request, a probe of /health for one, would wait for them all.
+    When thousands arrive at once, the loop would start all of them before it polls a socket again: the next request,
+    such as a probe of /health, would wait for them all.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._begun = 0
-        #: by holder; the one that had its turn longest ago is the first
+        self._started = 0
+        #: by holder; the one served longest ago is first
         self._waiting: dict[str, deque[Callable[[], None]]] = {}
 
-    def enter(self, holder: str, begin: Callable[[], None]) -> None:
-        """Calls it at once, or when it is its turn."""
-        if self._begun == 0:
-            self._loop.call_soon(self._next_turn)
-        if self._begun < STARTS_PER_ITERATION and not self._waiting:
-            self._begun += 1
+    def start(self, holder: str, begin: Callable[[], None]) -> None:
+        """Call `begin` now, or in a later iteration of the loop."""
+        if self._started == 0:
+            self._loop.call_soon(self._next_iteration)
+        if self._started < STARTS_PER_ITERATION and not self._waiting:
+            self._started += 1
             begin()
         else:
             self._waiting.setdefault(holder, deque()).append(begin)
 
-    def _next_turn(self) -> None:
-        self._begun = 0
-        while self._waiting and self._begun < STARTS_PER_ITERATION:
-            self._begun += 1
+    def _next_iteration(self) -> None:
+        self._started = 0
+        while self._waiting and self._started < STARTS_PER_ITERATION:
+            self._started += 1
             holder = next(iter(self._waiting))
-            line = self._waiting.pop(holder)
-            begin = line.popleft()
-            if line:
-                self._waiting[holder] = line
+            queue = self._waiting.pop(holder)
+            begin = queue.popleft()
+            if queue:
+                self._waiting[holder] = queue
             begin()
-        if self._begun:
-            self._loop.call_soon(self._next_turn)
+        if self._started:
+            self._loop.call_soon(self._next_iteration)
 
 
 class ConnectionLimit:
-    """The connections of one server, whose they are, and which of them make room for others.
+    """The connections of one server, their holders, and which of them are evicted for others.
 
-    Up to the limit every connection is served, above it a reserve is read. For a request that comes there an idle
-    connection gives way, each time the oldest of the holder that has the most: an org, or an address before it is
-    known whose a connection is. Where all are at work, /health and /ready are answered in the reserve, and requests of
-    holders that do not have their part yet; for these a stalled one gives way. Beyond the reserve nothing is accepted
-    until a connection is gone.
+    Up to the limit every connection is served; above it, a reserve is read. For a request in the reserve an idle
+    connection is evicted, the oldest of the holder with the most connections. A holder is an org, or an address until
+    the org is known. When no connection is idle, the reserve answers /health, /ready and holders below their fair
+    share; for these a stalled connection is evicted. Beyond the reserve nothing is accepted until a connection closes.
     """
 
-    def __init__(self, bounds: ServerLimits) -> None:
-        self.bounds = bounds
+    def __init__(self, limits: ServerLimits) -> None:
+        self.limits = limits
         self.connections: set[HttpConnection] = set()
-        #: the requests that are being answered
+        #: the requests being answered
         self.tasks: set[asyncio.Task[None]] = set()
-        #: no request is under way, nor one on its way
+        #: no request is being handled or arriving
         self.idle: FairQueue[HttpConnection] = FairQueue()
-        #: came above the limit, and do not ask
+        #: opened above the limit, without a request
         self.late: FairQueue[HttpConnection] = FairQueue()
-        #: a body that does not come, or an answer that is not read
+        #: waiting for a body, or for the client to read
         self.stalled: FairQueue[HttpConnection] = FairQueue()
-        #: have been answered or cut off; all that is left is to be closed by the client
-        self.leaving: set[HttpConnection] = set()
-        #: connections of each holder, without those that leave
+        #: being closed
+        self.closing: set[HttpConnection] = set()
+        #: connections of each holder, without those being closed
         self._held: Counter[str] = Counter()
-        self._turnstile: StartLimiter | None = None
+        self._start_limiter: StartLimiter | None = None
         self._date = (0, b"")
-        #: called when a connection is gone, or could give way
+        #: called when a connection has closed, or could be evicted
         self.changed: Callable[[], None] = lambda: None
 
     @property
-    def turnstile(self) -> StartLimiter:
-        """Made on the loop that serves."""
-        if self._turnstile is None:
-            self._turnstile = StartLimiter(asyncio.get_running_loop())
-        return self._turnstile
+    def start_limiter(self) -> StartLimiter:
+        """Return the start limiter, created on the serving loop."""
+        if self._start_limiter is None:
+            self._start_limiter = StartLimiter(asyncio.get_running_loop())
+        return self._start_limiter
 
-    def date_line(self) -> bytes:
-        """The field that says when an answer was made, written once a second."""
+    def date_header(self) -> bytes:
+        """Return the Date field of a response, formatted once a second."""
         second = int(time())
         if self._date[0] != second:
             self._date = (second, b"date: %b\r\n" % formatdate(second, usegmt=True).encode())
@@ -143,66 +142,66 @@ class ConnectionLimit:
 
     @property
     def over_limit(self) -> bool:
-        """Whether there are more connections than there should be."""
-        return len(self.connections) - len(self.leaving) > self.bounds.max_connections
+        """Whether there are more connections than the limit."""
+        return len(self.connections) - len(self.closing) > self.limits.max_connections
 
-    def has_room(self, arriving: int) -> bool:
-        """Whether one more can be accepted beside those that arrive."""
-        return len(self.connections) + arriving < self.bounds.max_connections + RESERVE
+    def has_capacity(self, arriving: int) -> bool:
+        """Whether one more can be accepted besides those being accepted."""
+        return len(self.connections) + arriving < self.limits.max_connections + RESERVE
 
-    def make_room(self) -> None:
-        """One more wants to come: let a silent one leave, if there is any."""
+    def evict_one(self) -> None:
+        """Evict an idle or stalled connection, if there is one."""
         silent = self.idle.pop() or self.late.pop() or self.stalled.pop(at_least=2)
         if silent is not None:
-            silent.give_way()
+            silent.evict()
 
-    def joined(self, connection: "HttpConnection") -> bool:
-        """Take a new one in, and return whether it is within the limit."""
+    def add(self, connection: "HttpConnection") -> bool:
+        """Count a new connection, and return whether it is within the limit."""
         self._held[connection.holder] += 1
         return not self.over_limit
 
-    def silent(self, connection: "HttpConnection", *, late: bool) -> None:
-        """It could have asked by now: it may give way to others."""
-        if self._stays(connection):
+    def mark_idle(self, connection: "HttpConnection", *, late: bool) -> None:
+        """Allow eviction of a connection without a request."""
+        if self._is_open(connection):
             (self.late if late else self.idle).add(connection, connection.holder)
             self.changed()
 
-    def stalls(self, connection: "HttpConnection") -> None:
-        """Its client keeps the server waiting: it may give way to others."""
-        if self._stays(connection):
+    def mark_stalled(self, connection: "HttpConnection") -> None:
+        """Allow eviction of a connection whose client keeps the server waiting."""
+        if self._is_open(connection):
             self.stalled.add(connection, connection.holder)
 
-    def settles(self) -> bool:
-        """A request came above the limit: let idle ones leave for it, and return whether it is within the limit now."""
+    def evict_idle(self) -> bool:
+        """Evict idle connections for a request above the limit, and return whether it is within the limit now."""
         while self.over_limit and (idle := self.idle.pop()) is not None:
-            idle.give_way()
+            idle.evict()
         return not self.over_limit
 
-    def asked(self, connection: "HttpConnection") -> None:
-        """Its request is here: it is not idle any more."""
+    def mark_busy(self, connection: "HttpConnection") -> None:
+        """The connection is no longer idle: its request arrived, or it closes."""
         self.idle.discard(connection)
         self.late.discard(connection)
 
-    def leaves(self, connection: "HttpConnection") -> None:
-        """Nothing more is done for it."""
-        if connection in self.leaving:
+    def mark_closing(self, connection: "HttpConnection") -> None:
+        """Stop counting a connection that only waits for its client to read the rest."""
+        if connection in self.closing:
             return
-        self.leaving.add(connection)
-        self.asked(connection)
+        self.closing.add(connection)
+        self.mark_busy(connection)
         self.stalled.discard(connection)
-        self._let_go(connection.holder)
+        self._uncount(connection.holder)
 
-    def left(self, connection: "HttpConnection") -> None:
-        """It is closed."""
-        self.leaves(connection)
-        self.leaving.discard(connection)
+    def remove(self, connection: "HttpConnection") -> None:
+        """Forget a closed connection."""
+        self.mark_closing(connection)
+        self.closing.discard(connection)
         self.changed()
 
-    def hold(self, connection: "HttpConnection", holder: str) -> None:
+    def change_holder(self, connection: "HttpConnection", holder: str) -> None:
         """Count a connection for another holder from here on."""
-        if connection.holder == holder or not self._stays(connection):
+        if connection.holder == holder or not self._is_open(connection):
             return
-        self._let_go(connection.holder)
+        self._uncount(connection.holder)
         self._held[holder] += 1
         connection.holder = holder
         for queue in (self.idle, self.late, self.stalled):
@@ -210,20 +209,23 @@ class ConnectionLimit:
                 queue.add(connection, holder)
 
     def admits(self, connection: "HttpConnection") -> bool:
-        """Whether a request above the limit is answered: its holder has no more than its part, and others make room."""
+        """Whether to answer a request above the limit: only if its holder has no more than its fair share.
+
+        Evicts a stalled connection for it.
+        """
         if not self.over_limit:
             return True
-        part = self.bounds.max_connections / len(self._held)
-        if self._held[connection.holder] > max(1, part):
+        fair_share = self.limits.max_connections / len(self._held)
+        if self._held[connection.holder] > max(1, fair_share):
             return False
         if (stalled := self.stalled.pop(at_least=2)) is not None:
-            stalled.give_way()
+            stalled.evict()
         return True
 
-    def _stays(self, connection: "HttpConnection") -> bool:
-        return connection in self.connections and connection not in self.leaving
+    def _is_open(self, connection: "HttpConnection") -> bool:
+        return connection in self.connections and connection not in self.closing
 
-    def _let_go(self, holder: str) -> None:
+    def _uncount(self, holder: str) -> None:
         self._held[holder] -= 1
         if not self._held[holder]:
             del self._held[holder]

@@ -1,29 +1,29 @@
-"""How long a connection waits for its client, and how it ends so that the client can read what it was told.
+"""Read and write deadlines of a connection, and a close that lets the client read the last response.
 
-Closed with a part of the request unread, a connection is reset by the system, and that takes the answer away with it.
+Closing a socket with unread bytes makes the kernel send a reset, and a reset discards the response.
 """
 
 import asyncio
 from collections.abc import Callable
 
-from langlauf.server.connection_limit import ConnectionLimit
+from langlauf.server.connection_limit import ServerLimits
 
-#: After an answer that ends a connection, what the client still sends is read away, so that the answer is not lost.
+#: After a response that closes the connection, what the client still sends is read and discarded for this long.
 _LINGER_SECONDS = 5.0
 _LINGER_AT_STOP = 1.0
 _LINGER_BYTES = 16 * 1_048_576
-#: A client that reads slower than this, over `write_seconds`, does not read.
+#: A client that reads slower than this, over `write_seconds`, counts as not reading.
 _LEAST_BYTES_PER_SECOND = 1_024
 
 
 class TimedProtocol(asyncio.Protocol):
-    """A connection with one deadline for what is read, one for what is written, and a gentle end."""
+    """A connection with a read deadline, a write deadline and a graceful close."""
 
-    # There are thousands of them, most of them idle.
+    # A server has thousands of them, most of them idle: slots save memory.
     __slots__ = (
-        "_bounds",
         "_deadline",
         "_drained",
+        "_limits",
         "_linger_seconds",
         "_reads",
         "_unwritten",
@@ -34,16 +34,16 @@ class TimedProtocol(asyncio.Protocol):
     )
     transport: asyncio.Transport
 
-    def __init__(self, crowd: ConnectionLimit) -> None:
+    def __init__(self, limits: ServerLimits) -> None:
         self.loop = asyncio.get_running_loop()
-        self._bounds = crowd.bounds
-        #: set when the client has read what was written; None while it keeps up
+        self._limits = limits
+        #: set when the write buffer has drained; None while it is not full
         self.writable: asyncio.Event | None = None
         self._reads = True
         self._deadline: asyncio.TimerHandle | None = None
         self._write_deadline: asyncio.TimerHandle | None = None
         self._unwritten = 0
-        #: bytes that were read away since nothing more is listened to; None before that
+        #: bytes discarded since the connection began to close; None before that
         self._drained: int | None = None
         self._linger_seconds = _LINGER_SECONDS
 
@@ -59,13 +59,13 @@ class TimedProtocol(asyncio.Protocol):
             self._deadline = None
 
     def pause_reading(self) -> None:
-        """Take nothing more from the client."""
+        """Stop reading from the client."""
         if self._reads:
             self._reads = False
             self.transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Take what the client sends again."""
+        """Read from the client again."""
         if not self._reads:
             self._reads = True
             self.transport.resume_reading()
@@ -73,35 +73,35 @@ class TimedProtocol(asyncio.Protocol):
     # -- closing -------------------------------------------------------------------------------------------------------
 
     def _end(self, *, unread: bool) -> None:
-        """Ends the connection in a way that lets the client read what it was told.
+        """Close the connection so that the client can read the last response.
 
-        `unread` says that bytes of a request may be here unread, or on their way.
+        `unread` means that bytes of a request may be unread or in flight.
         """
         if self.transport.is_closing():
             return
         self._disarm()
-        self._leaves()
+        self._on_closing()
         if not unread or not self.transport.can_write_eof():
             self._close()
             return
-        # With bytes of it unread, the system would answer the client with a reset, and that takes our answer away.
+        # With bytes unread, the kernel would send a reset, and that would discard the response.
         self._drained = 0
         self.resume_reading()
         self.transport.write_eof()
         self._arm(self._linger_seconds, self.transport.abort)
 
     def _close(self) -> None:
-        """Closes once everything is written; for a client that does not read that would be never."""
-        self._leaves()
+        """Close once everything is written; the write deadline ends this for a client that does not read."""
+        self._on_closing()
         self.transport.close()
         if self.transport.get_write_buffer_size():
             self._watch_writing()
 
-    def _leaves(self) -> None:
-        """Called when nothing more is done for the client than to let it read to the end."""
+    def _on_closing(self) -> None:
+        """Called when the connection only waits for the client to read the rest."""
 
-    def _linger_briefly(self) -> None:
-        """The server stops, or is full: shorten the deadlines of idle connections."""
+    def _shorten_linger(self) -> None:
+        """Shorten the linger timeout, because the server stops or is full."""
         self._linger_seconds = _LINGER_AT_STOP
         if self._drained is not None:
             self._arm(_LINGER_AT_STOP, self.transport.abort)
@@ -126,11 +126,11 @@ class TimedProtocol(asyncio.Protocol):
     def _watch_writing(self) -> None:
         self._disarm_writing()
         self._unwritten = self.transport.get_write_buffer_size()
-        self._write_deadline = self.loop.call_later(self._bounds.write_seconds, self._look_at_writing)
+        self._write_deadline = self.loop.call_later(self._limits.write_seconds, self._check_writing)
 
-    def _look_at_writing(self) -> None:
+    def _check_writing(self) -> None:
         written = self._unwritten - self.transport.get_write_buffer_size()
-        if written < _LEAST_BYTES_PER_SECOND * self._bounds.write_seconds:
+        if written < _LEAST_BYTES_PER_SECOND * self._limits.write_seconds:
             self.transport.abort()
         else:
             self._watch_writing()

@@ -1,4 +1,4 @@
-"""A queue of things that have holders: the oldest of the holder that has the most goes first."""
+"""A queue that is fair between holders: the oldest item of the holder with the most items comes first."""
 
 from collections.abc import Hashable
 from typing import Generic, TypeVar
@@ -7,12 +7,12 @@ T = TypeVar("T", bound=Hashable)
 
 
 class FairQueue(Generic[T]):
-    """All operations take about the same time, however many there are."""
+    """Items with holders. All operations take about constant time."""
 
     def __init__(self) -> None:
         self._holder_of: dict[T, str] = {}
         self._of: dict[str, dict[T, None]] = {}
-        #: holders by how many they have; there are never many different numbers
+        #: holders by their number of items; there are never many different numbers
         self._by_size: dict[int, dict[str, None]] = {}
 
     def __len__(self) -> int:
@@ -22,7 +22,7 @@ class FairQueue(Generic[T]):
         return one in self._holder_of
 
     def add(self, one: T, holder: str) -> None:
-        """Put it at the end of what its holder has; one that is here moves there."""
+        """Append an item to those of its holder; a known item moves to the end."""
         self.discard(one)
         theirs = self._of.setdefault(holder, {})
         self._holder_of[one] = holder
@@ -30,7 +30,7 @@ class FairQueue(Generic[T]):
         self._resize(holder, len(theirs) - 1, len(theirs))
 
     def discard(self, one: T) -> None:
-        """Take it out, if it is here."""
+        """Remove an item, if it is in the queue."""
         holder = self._holder_of.pop(one, None)
         if holder is None:
             return
@@ -41,7 +41,7 @@ class FairQueue(Generic[T]):
             del self._of[holder]
 
     def pop(self, *, at_least: int = 1) -> T | None:
-        """Take out the oldest of the holder that has the most; None where no holder has that many."""
+        """Remove and return the oldest item of the holder with the most items; None where no holder has `at_least`."""
         most = max(self._by_size, default=0)
         if most < at_least:
             return None

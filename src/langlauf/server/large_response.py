@@ -16,7 +16,7 @@ from langlauf.clock import draw
 from langlauf.domain.errors import PayloadGone, ResponseMemoryFull, StoreError
 from langlauf.domain.result import SMALL_PAYLOAD, PayloadSource
 from langlauf.problems import Problem
-from langlauf.server.transport import abort_connection, transport_of, watch_client
+from langlauf.server.asgi import abort_connection, transport_of, watch_client
 from langlauf.service.request_limits import ResponseMemory
 from langlauf.telemetry.log import LogEvent, log_event
 

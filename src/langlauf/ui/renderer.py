@@ -20,8 +20,8 @@ from langlauf.clock import new_word
 from langlauf.domain.access import KEY_ALPHABET, Scope
 from langlauf.domain.errors import ResponseMemoryFull, StoreUnavailable
 from langlauf.problems import TITLES, VARY, Problem, not_found
+from langlauf.server.asgi import path_within
 from langlauf.server.large_response import limit_response_memory, response_memory_full
-from langlauf.server.mounting import path_within
 from langlauf.telemetry.log import log_store_failure
 from langlauf.ui.assets import Assets
 from langlauf.ui.formatting import machine_time, time_tag

@@ -17,7 +17,7 @@ from langlauf.api.openapi.schema import Document, Struct, output_schemas
 from langlauf.api.operations import OPERATIONS, Operation
 from langlauf.api.record_schemas import ProblemOut
 from langlauf.domain.event import CloudEvent
-from langlauf.server.mounting import root_url
+from langlauf.server.asgi import root_url
 
 __all__ = ["Document", "OpenApiHandler", "build_document"]
 

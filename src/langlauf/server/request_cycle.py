@@ -1,4 +1,4 @@
-"""One request and its answer, between a connection and the application: what ASGI calls `receive` and `send`."""
+"""One request and its response, between a connection and the ASGI application: `receive` and `send`."""
 
 import asyncio
 import logging
@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp, Message, Scope
 
-from langlauf.server.transport import WATCH
+from langlauf.problems import Problem, problem_response
+from langlauf.server.asgi import WATCH_CLIENT, root_url
 
 if TYPE_CHECKING:
     from langlauf.server.connection import HttpConnection
 
 _log = logging.getLogger(__name__)
-#: So much of a body may be here unread by the application before no more of it is taken from the client.
+#: Above this many bytes that the application has not read, the connection stops reading from the client.
 _MOST_UNREAD = 65_536
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _NO_BODY = (204, 304)
@@ -25,11 +26,24 @@ def _status_line(status: int) -> bytes:
     return b"HTTP/1.1 %d %s\r\n" % (status, phrase.encode())
 
 
-STATUS_LINES = {status: _status_line(status) for status in range(100, 600)}
+_STATUS_LINES = {status: _status_line(status) for status in range(100, 600)}
+
+
+def encode_problem(problem: Problem, request_id: str, date: bytes, public_url: str | None) -> bytes:
+    """Return a whole response that closes the connection, for a refusal without the application."""
+    response = problem_response(problem, request_id, root_url({}, public_url))
+    headers = [
+        *response.raw_headers,
+        (b"x-request-id", request_id.encode()),
+        (b"x-content-type-options", b"nosniff"),
+        (b"connection", b"close"),
+    ]
+    lines = [b"%b: %b\r\n" % header for header in headers]
+    return b"".join([_STATUS_LINES[problem.status], date, *lines, b"\r\n", bytes(response.body)])
 
 
 class RequestCycle:
-    """One request and its answer. The head of an answer goes with the first part of its body, in one write."""
+    """One request and its response. The head of a response is written with the first part of its body."""
 
     __slots__ = (
         "_body",
@@ -41,7 +55,7 @@ class RequestCycle:
         "_left",
         "_more_body",
         "_news",
-        "_on_leave",
+        "_on_disconnect",
         "_waiter",
         "complete",
         "disconnected",
@@ -52,77 +66,77 @@ class RequestCycle:
 
     def __init__(self, connection: "HttpConnection", scope: Scope, *, keep_alive: bool, expects: bool) -> None:
         self.scope = scope
-        scope[WATCH] = self.watch
+        scope[WATCH_CLIENT] = self.watch
         self.keep_alive = keep_alive
-        #: whether the client is gone
+        #: whether the client has disconnected
         self.disconnected = False
-        #: whether the answer has begun, and whether all of it was written
+        #: whether the response has begun, and whether all of it was written
         self.started = False
         self.complete = False
         self._connection = connection
-        #: whether the client waits to be told that it may send its body
+        #: whether the client waits for 100 Continue before it sends its body
         self._expects = expects
         self._body = b""
         self._more_body = True
-        #: whether there is something that `receive` has not told yet, and who waits for it
+        #: whether there is something that `receive` has not returned yet, and the future it waits for
         self._news = False
         self._waiter: asyncio.Future[None] | None = None
-        #: who else is told when the client has gone
-        self._on_leave: Callable[[], None] | None = None
+        #: called when the client has disconnected
+        self._on_disconnect: Callable[[], None] | None = None
         self._head = b""
         self._is_head = scope["method"] == "HEAD"
         self._chunked = False
-        #: how much of the answer is still to come, where it said how long it is
+        #: bytes of the response still to come, where it has a Content-Length
         self._left = 0
 
-    # -- from the connection -------------------------------------------------------------------------------------------
+    # -- called by the connection --------------------------------------------------------------------------------------
 
-    def take(self, body: bytes) -> bool:
-        """Take a part of the request's body, and return whether that is enough for now."""
+    def add_body(self, body: bytes) -> bool:
+        """Buffer a part of the request's body, and return whether the buffer is full."""
         self._body += body
         self.wake()
         return len(self._body) > _MOST_UNREAD
 
     def end_of_body(self) -> None:
-        """All of the request is here."""
+        """Mark the body of the request as complete."""
         self._more_body = False
         self.wake()
 
-    def let_go(self) -> None:
-        """Tell the application that the client is gone."""
+    def disconnect(self) -> None:
+        """Report to the application that the client has disconnected."""
         if not self.complete:
             self.disconnected = True
-            if self._on_leave is not None:
-                self._on_leave()
+            if self._on_disconnect is not None:
+                self._on_disconnect()
         self.wake()
 
-    def watch(self, on_leave: Callable[[], None] | None) -> None:
-        """Call this when the client has gone, and at once if it has."""
-        self._on_leave = on_leave
-        if on_leave is not None and self.disconnected:
-            on_leave()
-        elif on_leave is not None:
+    def watch(self, on_disconnect: Callable[[], None] | None) -> None:
+        """Call this when the client disconnects, and at once if it has."""
+        self._on_disconnect = on_disconnect
+        if on_disconnect is not None and self.disconnected:
+            on_disconnect()
+        elif on_disconnect is not None:
             self._connection.resume_reading()
 
     def wake(self) -> None:
-        """Let `receive` look."""
+        """Wake `receive`."""
         self._news = True
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     async def run(self, app: ASGIApp) -> None:
-        """Let the application answer. What it could not say as an answer ends the connection."""
+        """Run the application. A failure after the response has begun closes the connection."""
         try:
             await app(self.scope, self.receive, self.send)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, it must not leave a connection half answered
-            _log.error("a request failed after its answer had begun", exc_info=error)
+        except BaseException as error:  # noqa: BLE001 - no error may leave a connection with a partial response
+            _log.error("a request failed after its response had begun", exc_info=error)
         if not self.complete and not self.disconnected:
-            self._connection.hang_up()
+            self._connection.close_gracefully()
 
-    # -- from the application ------------------------------------------------------------------------------------------
+    # -- called by the application -------------------------------------------------------------------------------------
 
     async def receive(self) -> Message:
-        """Return the next part of the request, or that its client has gone or has its answer."""
+        """Return the next part of the request, or a disconnect when the client has gone or has its response."""
         connection = self._connection
         if self._expects:
             self._expects = False
@@ -143,7 +157,7 @@ class RequestCycle:
         return {"type": "http.request", "body": body, "more_body": self._more_body}
 
     async def send(self, message: Message) -> None:
-        """Write a part of the answer; wait while the client does not read what was written before."""
+        """Write a part of the response; wait while the write buffer is full."""
         connection = self._connection
         if connection.writable is not None and not self.disconnected:
             await connection.writable.wait()
@@ -153,7 +167,7 @@ class RequestCycle:
             self._begin(message)
             return
         if not self.started or self.complete:
-            raise RuntimeError(f"{message['type']} out of its turn")
+            raise RuntimeError(f"{message['type']} in the wrong order")
         more = message.get("more_body", False)
         data = self._head + self._framed(message.get("body", b""), more=more)
         self._head = b""
@@ -161,21 +175,21 @@ class RequestCycle:
             connection.transport.write(data)
         if not more:
             if self._left:
-                raise RuntimeError("the answer is shorter than it said")
+                raise RuntimeError("the response is shorter than its Content-Length")
             self.complete = True
             self.wake()
             if not self.keep_alive:
-                connection.hang_up()
-            connection.answered()
+                connection.close_gracefully()
+            connection.response_complete()
 
     def _begin(self, message: Message) -> None:
-        """Keep the head until the first part of the body: an answer is not begun before there is one."""
+        """Keep the head until the first part of the body, so that both go out in one write."""
         if self.started:
-            raise RuntimeError("an answer begins once")
+            raise RuntimeError("a response begins once")
         self.started = True
         self._expects = False
         status = message["status"]
-        lines = [STATUS_LINES[status], self._connection.date_line()]
+        lines = [_STATUS_LINES[status], self._connection.date_header()]
         has_length = closes = False
         for name, value in message.get("headers", ()):
             lines.append(b"%b: %b\r\n" % (name, value))
@@ -193,7 +207,7 @@ class RequestCycle:
         lines.append(b"\r\n")
         head = b"".join(lines)
         if head.count(b"\n") != len(lines) or head.count(b"\r") != len(lines) or b"\x00" in head:
-            raise RuntimeError("a header has a line break")
+            raise RuntimeError("a header contains a line break")
         self._head = head
 
     def _framed(self, body: bytes, *, more: bool) -> bytes:
@@ -203,6 +217,6 @@ class RequestCycle:
             end = b"" if more else b"0\r\n\r\n"
             return b"%x\r\n%b\r\n%b" % (len(body), body, end) if body else end
         if len(body) > self._left:
-            raise RuntimeError("the answer is longer than it said")
+            raise RuntimeError("the response is longer than its Content-Length")
         self._left -= len(body)
         return body

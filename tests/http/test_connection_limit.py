@@ -70,7 +70,7 @@ def test_many_synchronous_requests_of_one_org_leave_others_alone(full: Live, gat
         places = full.app.runtime.services.followers.slots  # type: ignore[union-attr]  # it runs
         eventually(lambda: places.taken("wait") == OF_ORG)
         for _ in range(3):
-            assert len(full.server.crowd.connections) <= LIMIT + RESERVE, "each takes a descriptor"
+            assert len(full.server.connection_limit.connections) <= LIMIT + RESERVE, "each takes a descriptor"
             assert _asked(full, "/health") == 200
             assert _asked(full, "/analyze/jobs", "X-Org-Id: b") == 200
         with Wire(full.url) as other:
@@ -105,7 +105,7 @@ def test_an_org_with_all_connections_makes_room_for_another(full: Live) -> None:
     """Bodies that do not come hold all connections: more of that org is refused, another one is served."""
     with ExitStack() as stack:
         slow = _wires(full, stack, LIMIT, post(b"{", "X-Org-Id: a", length=100))
-        eventually(lambda: full.server.crowd._held == {"org a": LIMIT})
+        eventually(lambda: full.server.connection_limit._held == {"org a": LIMIT})
         assert _asked(full, "/analyze/jobs", "X-Org-Id: a") == 503
         assert _asked(full, "/health") == 200
         assert _asked(full, "/analyze/jobs", "X-Org-Id: b") == 200
