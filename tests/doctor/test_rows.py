@@ -122,7 +122,7 @@ def _dropped_index(ward: Ward) -> None:
 
 
 def _dropped_trigger(ward: Ward) -> None:
-    trigger = "jobs_are_born_queued ON job_rows" if ward.kind == "postgres" else "job_events_are_appended"
+    trigger = "jobs_start_queued ON job_rows" if ward.kind == "postgres" else "job_events_are_appended"
     ward.run(f"DROP TRIGGER {trigger}")
 
 

@@ -341,7 +341,7 @@ def test_what_an_earlier_system_has_stays(database: str) -> None:
     )[0] == (42, "r")
     assert [tuple(row) for row in fetch(database, JOB)] == [(0, [])]
     assert {
-        row["name"] for row in fetch(database, "SELECT name FROM langlauf.offered() WHERE name LIKE 'public%'")
+        row["name"] for row in fetch(database, "SELECT name FROM langlauf.legacy_objects() WHERE name LIKE 'public%'")
     } == {"public.check_job_timeouts()"}
 
 

@@ -98,7 +98,7 @@ CALLS = {
     "sweep": "NULL, 0, 0, 1, 1, 3, 100",
     "claim_deliveries": "NULL, 5, 2, 0, 3, true",  # claims that are over at once: the next call finds as much
     "finish_delivery": "NULL, 'org-a', 'j7pending', 0, 'sent', 1, 0, 204, NULL, NULL, NULL, false, NULL",
-    "hasten_lane": f"{2**62}, 'org-a', 'e0'",
+    "make_lane_due": f"{2**62}, 'org-a', 'e0'",
     "replay": "NULL, 'org-a', NULL, 'e0', 0, false, 20",
     "change_endpoint": "NULL, 'org-a', 'e0', 'other', NULL, NULL, 'why', NULL",
     "read_mail_marks": "'org-a', 'who@mail.example'",

@@ -35,10 +35,10 @@ from tests.support.stores import SetClock
 T = TypeVar("T")
 #: What the database draws by chance is what the test has set; the schema is then noted as it is.
 _DICE = """
-CREATE OR REPLACE FUNCTION langlauf.draw() RETURNS float8 LANGUAGE sql VOLATILE AS $$
+CREATE OR REPLACE FUNCTION langlauf.random_fraction() RETURNS float8 LANGUAGE sql VOLATILE AS $$
     SELECT current_setting('langlauf.drawn')::float8
 $$;
-SELECT langlauf.note_schema();
+SELECT langlauf.record_schema();
 """
 _TABLES = (
     *("job_rows", "event_rows", "result_rows", "job_chunks", "outbox"),

@@ -171,7 +171,7 @@ GUARDS = (
         "what is being sent is not hastened",
         _haste_leaves_what_is_being_sent,
         (*_ANY_FREE, Edit("hasten_lane", "late.claimed_until IS NULL")),
-        (*_ANY_FREE_PG, Edit("hasten_lane", "claimed_until IS NULL")),
+        (*_ANY_FREE_PG, Edit("make_lane_due", "claimed_until IS NULL")),
     ),
     Guard(
         "what waits is not replayed",

@@ -129,7 +129,7 @@ def _fill(url: str, clock: SetClock) -> dict[str, str]:
         " WHERE relname IN ('job_rows', 'event_rows') AND NOT tgisinternal",
     )
     execute(
-        url, *(row[0] for row in constraints), f"SET search_path = langlauf; {_WORDS}{_WRITABLE} SELECT note_schema()"
+        url, *(row[0] for row in constraints), f"SET search_path = langlauf; {_WORDS}{_WRITABLE} SELECT record_schema()"
     )
     return ids
 

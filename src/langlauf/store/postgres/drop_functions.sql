@@ -1,6 +1,5 @@
--- Takes away the functions, views, types and triggers of the schema, before they are made again. Functions that a view of others
--- is made of stay, and are replaced where they are. Views and triggers go with the functions that they are made of: all are named
--- before the first goes.
+-- Drops the functions, views, types and triggers of the schema before they are created again. Functions used by views of others
+-- stay and are replaced. All are listed before the first is dropped, as a drop cascades to views and triggers.
 DO $$
 DECLARE
     one text;

@@ -1,4 +1,4 @@
--- What `doctor` asks of a database. Catalogues are open to every login; what is in tables is asked through functions.
+-- Queries of `doctor`. Catalogs are open to every login; tables are read through functions.
 
 -- name: server
 SELECT current_setting('server_version_num')::integer, current_setting('fsync')::boolean,
@@ -21,7 +21,7 @@ SELECT relname::text, n_live_tup, n_dead_tup,
 FROM pg_stat_user_tables WHERE schemaname = 'langlauf' ORDER BY n_dead_tup DESC, relname
 
 -- name: holders
--- Whoever holds back the removal of dead rows: sessions with a snapshot, replicas that are behind, prepared transactions.
+-- What holds back vacuum: sessions with a snapshot, lagging replicas, prepared transactions.
 SELECT what, transactions, seconds FROM (
     SELECT format('session %s of %s (%s, %s)', pid, coalesce(usename, '?'), coalesce(nullif(application_name, ''), 'no name'),
                coalesce(state, 'state not shown')) AS what,
@@ -55,7 +55,7 @@ WHERE relnamespace = to_regnamespace('langlauf') AND relkind IN ('r', 'p')
 ORDER BY relname
 
 -- name: open_to_all
--- Rights of everybody on a table or a function, and functions with their owner's rights on a path that others can write.
+-- Rights of PUBLIC, and SECURITY DEFINER functions without a search_path of their own.
 SELECT 'table ' || relname FROM pg_class, aclexplode(relacl)
 WHERE relnamespace = to_regnamespace('langlauf') AND relkind IN ('r', 'p', 'v', 'm', 'S') AND grantee = 0
 UNION

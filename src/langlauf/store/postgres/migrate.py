@@ -156,7 +156,7 @@ async def _install(connection: Any, functions: list[Migration]) -> None:
     await connection.execute("SELECT guard_tables()")
     await connection.execute("SELECT guard_functions($1)", reads)
     # `verify` compares the schema with what is recorded here.
-    await connection.execute("SELECT note_schema()")
+    await connection.execute("SELECT record_schema()")
 
 
 async def _applied_or_refused(connection: Any) -> int:
@@ -178,7 +178,7 @@ async def _grant_to_callers(connection: Any) -> None:
     if await connection.fetchval("SELECT EXISTS (SELECT FROM langlauf.grants_due())"):
         async with connection.transaction():
             await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
-            await connection.execute("SELECT langlauf.let_callers_in()")
+            await connection.execute("SELECT langlauf.grant_to_callers()")
 
 
 def roles_sql(migrating: str, running: str | None = None) -> str:

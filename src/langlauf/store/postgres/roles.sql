@@ -1,5 +1,4 @@
--- The roles of Langlauf. Nobody can log in as one of them. They belong to the whole server: every database of it uses the same.
--- May be run again at any time.
+-- The roles of Langlauf, without login. They belong to the server: all its databases share them. May be run again at any time.
 DO $roles$
 DECLARE
     migrating CONSTANT text := {{login}};
@@ -9,7 +8,7 @@ BEGIN
         IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = wanted) THEN
             EXECUTE format('CREATE ROLE %I NOLOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOBYPASSRLS', wanted);
         END IF;
-        -- Whoever migrates hands its functions over to them.
+        -- The migrating login makes them owners of its functions.
         IF NOT pg_catalog.pg_has_role(migrating, wanted, 'USAGE')
             OR current_setting('server_version_num')::integer >= 160000 AND NOT pg_catalog.pg_has_role(migrating, wanted, 'SET')
         THEN

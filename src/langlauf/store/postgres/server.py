@@ -85,7 +85,7 @@ async def prepare(connection: Any, url: DatabaseUrl) -> list[str]:
     # Events restored from the dump of another database get their places in the feed by time.
     async with connection.transaction():
         await connection.execute("SET LOCAL statement_timeout = 0")
-        await connection.execute("SELECT langlauf.settle_feed()")
+        await connection.execute("SELECT langlauf.clear_foreign_marks()")
     return done
 
 

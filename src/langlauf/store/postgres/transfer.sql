@@ -1,11 +1,11 @@
--- Copying all of a database, taking over a store of the earlier system, and writing one. Rows come in the order of the keys.
+-- Copying a whole database, and import and export of legacy stores. Rows come in the order of the keys.
 
 -- name: import_lock
--- Imports take turns, until the end of their transaction.
+-- Imports are serialised until the end of their transaction.
 SELECT pg_advisory_xact_lock(hashtextextended('langlauf imports', 0))
 
 -- name: known_job
--- One that is there already, if there is one.
+-- One of these jobs that exists already.
 SELECT new.org_id, new.job_id FROM unnest(:org_ids::text[], :job_ids::text[]) AS new (org_id, job_id)
 JOIN job_rows ON job = key_of(new.job_id) LIMIT 1
 
@@ -27,7 +27,7 @@ FROM (SELECT DISTINCT org_id, analysis FROM jobs WHERE finished_at IS NULL) AS l
 SELECT recount_leases()
 
 -- name: analyze
--- Whoever plans statements over so many new rows should know of them.
+-- Gives the planner statistics of the new rows.
 ANALYZE job_rows, event_rows, result_rows, outbox, delivery_attempts, job_wishes, webhook_endpoints, job_chunks, idempotency_keys, lanes
 
 -- name: every_job
@@ -48,7 +48,7 @@ WHERE :org_id::text IS NULL OR event.org_id = :org_id::text
 ORDER BY event.job, event.event_seq
 
 -- name: every_result
--- What retention removed is no result any more: the earlier system would count it as one.
+-- Removed results are left out: the legacy system would count them.
 SELECT {snapshot_columns}, snapshot.payload, snapshot.views, snapshot.schema_text FROM job_results AS snapshot
 WHERE snapshot.removed_at IS NULL AND (:org_id::text IS NULL OR snapshot.org_id = :org_id::text)
 ORDER BY snapshot.result_id, snapshot.org_id
@@ -59,5 +59,4 @@ WHERE :org_id::text IS NULL OR notification.org_id = :org_id::text
 ORDER BY notification.notification_id, notification.org_id
 
 -- name: org_tables
--- Every table with rows of orgs.
 SELECT unnest(tables_of_orgs('org_id'))

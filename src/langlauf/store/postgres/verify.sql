@@ -1,4 +1,4 @@
--- What only a database can break, and what it says about itself.
+-- Rules that only a database can break.
 
 -- name: own_orphans
 SELECT org_id, job::text, 'rows of job_events without their job' FROM event_rows AS child
@@ -18,7 +18,7 @@ WHERE NOT EXISTS (SELECT 1 FROM jobs AS job WHERE job.org_id = child.org_id AND 
 GROUP BY org_id, job_id
 
 -- name: own_lane_counts
--- What runs is what has a lease.
+-- Running jobs are those with a lease.
 SELECT NULL::text, NULL::text, analysis || ' counts ' || sum(counted) || ' leases, there are ' || sum(there) FROM (
     SELECT analysis, leased AS counted, 0 AS there FROM waiting_counts
     UNION ALL
@@ -26,14 +26,14 @@ SELECT NULL::text, NULL::text, analysis || ' counts ' || sum(counted) || ' lease
 GROUP BY analysis HAVING sum(counted) <> sum(there)
 
 -- name: own_lane_due
--- Those that were lost or given back go first, and are looked for by a time of their own.
+-- Lost and released jobs are found by back_at.
 SELECT job.org_id, job.job_id, 'next_attempt_at ' || job.next_attempt_at || ', lane back ' || coalesce(lane.back_at::text, 'never')
 FROM jobs AS job LEFT JOIN lanes AS lane USING (org_id, analysis)
 WHERE job.next_attempt_at IS NOT NULL AND NOT coalesce(job.last_retry_at >= job.attempt_started_at, false)
   AND (lane.back_at IS NULL OR job.next_attempt_at < lane.back_at)
 
 -- name: own_lane_tickets
--- A job that its lane has called already, or has not given a ticket to yet, would never be claimed.
+-- A job with a ticket outside of its lane's range would never be claimed.
 SELECT job.org_id, job.job_id, 'ticket ' || job.ticket || ', its lane has given '
     || CASE job.priority_class WHEN 'expedite' THEN lane.expedite_head || ' to ' || lane.expedite_last
                                ELSE lane.default_head || ' to ' || lane.default_last END

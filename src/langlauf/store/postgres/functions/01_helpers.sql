@@ -2,27 +2,27 @@ CREATE OR REPLACE FUNCTION moment(at bigint) RETURNS bigint LANGUAGE sql VOLATIL
     SELECT coalesce(at, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
 $$;
 
--- RFC 3339 with microseconds, as everywhere.
+-- RFC 3339 with microseconds.
 CREATE OR REPLACE FUNCTION time_text(at bigint) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT to_char(timestamp 'epoch' + at * interval '1 microsecond', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
 $$;
 
--- A text as JSON.
-CREATE OR REPLACE FUNCTION said(words text) RETURNS text LANGUAGE sql STABLE AS $$
+-- A text as a JSON string, or null.
+CREATE OR REPLACE FUNCTION json_string(words text) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT coalesce(to_json(words)::text, 'null')
 $$;
 
 -- A random number from 0 up to 1, for the delay of a retry; tests replace it.
-CREATE OR REPLACE FUNCTION draw() RETURNS float8 LANGUAGE sql VOLATILE AS $$
+CREATE OR REPLACE FUNCTION random_fraction() RETURNS float8 LANGUAGE sql VOLATILE AS $$
     SELECT random()
 $$;
 
--- An id as the earlier schema has them, written as PostgreSQL writes it; nothing for others, which only imports bring.
+-- An id as a UUID; NULL for ids of other forms, which only imports bring.
 CREATE OR REPLACE FUNCTION uuid_of(id text) RETURNS uuid LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN id::uuid END
 $$;
 
--- Details of an error. What jsonb cannot hold, as JSON of an import may have it, must not keep the other rows from a reader.
+-- Details of an error, or NULL if jsonb cannot hold them: imported JSON must not fail the query for the other rows.
 CREATE OR REPLACE FUNCTION details_of(words text) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     RETURN words::jsonb - 'trace';
@@ -30,7 +30,7 @@ EXCEPTION WHEN data_exception THEN
     RETURN NULL;
 END $$;
 
--- A time as the earlier schema has them.
+-- An instant as a timestamp of the legacy schema.
 CREATE OR REPLACE FUNCTION timestamp_of(at bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT timestamptz 'epoch' + at * interval '1 microsecond'
 $$;
@@ -39,7 +39,7 @@ CREATE OR REPLACE FUNCTION digest_of(words text) RETURNS text LANGUAGE sql IMMUT
     SELECT encode(sha256(convert_to(words, 'UTF8')), 'hex')
 $$;
 
--- Whether a text is JSON. The text alone decides, not what it could be stored as.
+-- Whether a text is JSON, whether or not jsonb can hold it.
 CREATE OR REPLACE FUNCTION is_json(words text) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
 BEGIN
     PERFORM words::json;
@@ -48,14 +48,14 @@ EXCEPTION WHEN invalid_text_representation THEN
     RETURN false;
 END $$;
 
--- Until when a snapshot is kept. A partial is not kept longer than the final that followed it: the job would show a result
--- that it no longer has.
+-- Until when a snapshot is kept. A partial is not kept longer than the final that followed it: the job would show a result that
+-- is gone.
 CREATE OR REPLACE FUNCTION cutoff_of(kind text, status text, finals bigint, partials bigint, completed bigint) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN kind = 'final' THEN finals WHEN status = 'completed' THEN completed ELSE partials END
 $$;
 
--- The key of a record: its id where that is a UUID, and else one that is made from it. No id comes before all others.
+-- The key of a record: its id if that is a UUID, else derived from it. The empty id sorts before all others.
 CREATE OR REPLACE FUNCTION key_of(id text) RETURNS uuid LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN id::uuid ELSE langlauf.key_of_name(id) END
 $$;
@@ -72,7 +72,7 @@ CREATE OR REPLACE FUNCTION hex_key(words text) RETURNS uuid LANGUAGE sql IMMUTAB
     SELECT CASE WHEN words ~ '^[0-9a-f]{32}$' THEN words::uuid END
 $$;
 
--- Ids that follow from others are not stored: of an event where the job's is a UUID, and of the message about a job's end.
+-- Derived ids are not stored: that of an event if the job's id is a UUID, and that of the message about a job's end.
 CREATE OR REPLACE FUNCTION event_id_of(job text, seq integer) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN length(job) = 36 THEN lpad(to_hex(seq), 8, '0') || substr(job, 9) END
 $$;

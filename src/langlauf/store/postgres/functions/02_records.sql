@@ -1,7 +1,7 @@
--- The records as people and tools know them, where a table is not shaped like them, and the types that functions speak in.
--- Whoever reads a view sees what it may see of the tables.
+-- Views of the records where a table has another shape, and the composite types of the functions. All views are security
+-- invoker: row-level security of the reader applies.
 
--- All columns of a job that are shown as they are kept, whatever they are; its id, and what is kept shorter than it is shown.
+-- All columns of a job, without naming them; ids and values that are stored in a shorter form are expanded.
 DO $$
 BEGIN
     EXECUTE (
@@ -29,15 +29,15 @@ WHERE first.event_seq = 1 AND first.input IS NOT NULL;
 CREATE VIEW leases WITH (security_invoker = true) AS
 SELECT org_id, job_id, attempt, worker_id, lease_expires_at AS expires_at, deadline_at, claim_id, job FROM jobs WHERE deadline_at > 0;
 
--- An event without its job has no trace of its own: `verify` tells of it. A payload that is not kept says what the job says.
+-- `verify` reports an event without its job. A payload that is not stored is derived from the job.
 CREATE VIEW job_events WITH (security_invoker = true) AS
 SELECT event.org_id, coalesce(job.job_name, event.job::text) AS job_id, event.event_seq,
     coalesce(event.event_id, event_id_of(coalesce(job.job_name, event.job::text), event.event_seq)) AS event_id,
     event.event_type, event.occurred_at, coalesce(event.actor_type, 'worker') AS actor_type,
     coalesce(event.payload_json, CASE event.event_type
-        WHEN 'job.queued' THEN '{"analysis":' || said(job.analysis) || '}'
+        WHEN 'job.queued' THEN '{"analysis":' || json_string(job.analysis) || '}'
         WHEN 'job.running' THEN '{"attempt":1}'
-        WHEN 'job.completed' THEN '{"result_id":' || said(coalesce(job.result_name, job.result::text)) || ',"result_seq":'
+        WHEN 'job.completed' THEN '{"result_id":' || json_string(coalesce(job.result_name, job.result::text)) || ',"result_seq":'
             || job.partial_count + 1 || ',"progress_percent":100}' END, '{}') AS payload_json,
     coalesce(event.trace_id, job.trace_name, replace(job.trace::text, '-', ''), '') AS trace_id,
     coalesce(event.request_id, job.request_name, job.request::text, '') AS request_id,
@@ -52,15 +52,15 @@ SELECT org_id, coalesce(result_name, result::text) AS result_id,
     schema_text, job, result
 FROM result_rows;
 
--- What people are told of the end of a job: its id is the job's, with 4 where the version of the UUID stands. Jobs that had ended
--- when they were brought here have what their store said of them.
+-- The in-app message about a job's end. Its id is the job's with 4 as the UUID version. Jobs that had ended when they were
+-- imported have the messages of their store.
 CREATE VIEW messages WITH (security_invoker = true) AS
 SELECT org_id, message_id_of(job_id) AS notification_id, job_id, 'in_app'::text AS channel, 'async.job.' || status AS template_key,
     'pending'::text AS delivery_status, 0 AS attempt_count, NULL::text AS last_error,
     (job_id || ':in_app:async.job.' || status) COLLATE "C" AS dedupe_key, finished_at AS scheduled_at, NULL::bigint AS sent_at,
     finished_at AS created_at,
-    '{"job_id":' || said(job_id) || ',"status":' || said(status) || ',"result_id":' || said(result_id) || ',"progress_percent":'
-        || progress_percent || ',"error_code":' || said(error_code) || ',"retry_hint":' || said(retry_hint) || ',"finished_at":"'
+    '{"job_id":' || json_string(job_id) || ',"status":' || json_string(status) || ',"result_id":' || json_string(result_id) || ',"progress_percent":'
+        || progress_percent || ',"error_code":' || json_string(error_code) || ',"retry_hint":' || json_string(retry_hint) || ',"finished_at":"'
         || time_text(finished_at) || '"}' AS payload_json,
     read_at, NULL::text COLLATE "C" AS endpoint_id, NULL::text AS target, NULL::text COLLATE "C" AS lane,
     NULL::bigint AS claimed_until, 0 AS tries_from, job
@@ -72,9 +72,9 @@ SELECT {notification_names} FROM outbox
 UNION ALL
 SELECT {notification_names} FROM messages;
 
--- Rows of these views that come from elsewhere: what is a part of its job goes there, and what follows from it goes nowhere. One
--- whose job is not there is refused, as nobody would see it.
-CREATE OR REPLACE FUNCTION take_record() RETURNS trigger LANGUAGE plpgsql AS $$
+-- Inserts into these views, for copies and imports: what belongs to the job is written to its row, what is derived from it is
+-- dropped, and a row without its job is refused.
+CREATE OR REPLACE FUNCTION insert_record() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     key CONSTANT uuid := key_of(NEW.job_id);
     name CONSTANT text := CASE WHEN key::text <> NEW.job_id THEN NEW.job_id END;
@@ -99,7 +99,7 @@ BEGIN
         SELECT NEW.org_id, key, NEW.event_seq, nullif(NEW.event_id, event_id_of(NEW.job_id, NEW.event_seq)), NEW.event_type,
             NEW.occurred_at, NEW.actor_type, NEW.payload_json, nullif(NEW.trace_id, job.trace_id), nullif(NEW.request_id, job.request_id)
         FROM (SELECT 1) AS one LEFT JOIN jobs AS job ON job.job = key AND job.org_id = NEW.org_id
-        -- The input may have come before it.
+        -- The input may have been inserted before.
         ON CONFLICT (job, event_seq) DO UPDATE SET event_id = excluded.event_id, event_type = excluded.event_type,
             occurred_at = excluded.occurred_at, actor_type = excluded.actor_type, payload_json = excluded.payload_json,
             trace_id = excluded.trace_id, request_id = excluded.request_id
@@ -123,15 +123,15 @@ BEGIN
     RETURN NEW;
 END $$;
 
-CREATE TRIGGER jobs_are_taken INSTEAD OF INSERT ON jobs FOR EACH ROW EXECUTE FUNCTION take_record();
-CREATE TRIGGER job_results_are_taken INSTEAD OF INSERT ON job_results FOR EACH ROW EXECUTE FUNCTION take_record();
-CREATE TRIGGER job_inputs_are_taken INSTEAD OF INSERT ON job_inputs FOR EACH ROW EXECUTE FUNCTION take_record();
-CREATE TRIGGER leases_are_taken INSTEAD OF INSERT ON leases FOR EACH ROW EXECUTE FUNCTION take_record();
-CREATE TRIGGER job_events_are_taken INSTEAD OF INSERT ON job_events FOR EACH ROW EXECUTE FUNCTION take_record();
-CREATE TRIGGER notifications_are_taken INSTEAD OF INSERT ON notifications FOR EACH ROW EXECUTE FUNCTION take_record();
+CREATE TRIGGER insert_into_jobs INSTEAD OF INSERT ON jobs FOR EACH ROW EXECUTE FUNCTION insert_record();
+CREATE TRIGGER insert_into_job_results INSTEAD OF INSERT ON job_results FOR EACH ROW EXECUTE FUNCTION insert_record();
+CREATE TRIGGER insert_into_job_inputs INSTEAD OF INSERT ON job_inputs FOR EACH ROW EXECUTE FUNCTION insert_record();
+CREATE TRIGGER insert_into_leases INSTEAD OF INSERT ON leases FOR EACH ROW EXECUTE FUNCTION insert_record();
+CREATE TRIGGER insert_into_job_events INSTEAD OF INSERT ON job_events FOR EACH ROW EXECUTE FUNCTION insert_record();
+CREATE TRIGGER insert_into_notifications INSTEAD OF INSERT ON notifications FOR EACH ROW EXECUTE FUNCTION insert_record();
 
--- And what it is to remove one: a part of a job goes, never the job.
-CREATE OR REPLACE FUNCTION drop_record() RETURNS trigger LANGUAGE plpgsql AS $$
+-- Deletes from these views: parts of a job, never the job.
+CREATE OR REPLACE FUNCTION delete_record() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_TABLE_NAME = 'job_inputs' THEN
         UPDATE event_rows SET input = NULL WHERE job = OLD.job AND event_seq = 1;
@@ -146,62 +146,52 @@ BEGIN
     RETURN OLD;
 END $$;
 
-CREATE TRIGGER job_inputs_are_dropped INSTEAD OF DELETE ON job_inputs FOR EACH ROW EXECUTE FUNCTION drop_record();
-CREATE TRIGGER leases_are_dropped INSTEAD OF DELETE ON leases FOR EACH ROW EXECUTE FUNCTION drop_record();
-CREATE TRIGGER job_events_are_dropped INSTEAD OF DELETE ON job_events FOR EACH ROW EXECUTE FUNCTION drop_record();
-CREATE TRIGGER notifications_are_dropped INSTEAD OF DELETE ON notifications FOR EACH ROW EXECUTE FUNCTION drop_record();
+CREATE TRIGGER delete_from_job_inputs INSTEAD OF DELETE ON job_inputs FOR EACH ROW EXECUTE FUNCTION delete_record();
+CREATE TRIGGER delete_from_leases INSTEAD OF DELETE ON leases FOR EACH ROW EXECUTE FUNCTION delete_record();
+CREATE TRIGGER delete_from_job_events INSTEAD OF DELETE ON job_events FOR EACH ROW EXECUTE FUNCTION delete_record();
+CREATE TRIGGER delete_from_notifications INSTEAD OF DELETE ON notifications FOR EACH ROW EXECUTE FUNCTION delete_record();
 
--- A job as it is read.
 CREATE VIEW job_views WITH (security_invoker = true) AS
 SELECT {job_names}, lease_expires_at, job, result FROM jobs;
 
--- Handing out jobs under a lease, and keeping the leases alive.
---
--- Claims take turns: they lock the virtual clock first, then lanes in the order of their names, so that limits hold over
--- all hosts and nobody waits in a circle. Lanes are waited for once, all at the same time; of others that turn out to be of
--- use, those that are busy are left: whoever has them wakes workers. Job rows are never waited for: one that is being canceled
--- is skipped.
--- What a claim gave out, with all that a worker needs.
+-- A claimed job with all that a worker needs.
 CREATE TYPE claimed AS (
     org_id text, job_id text, attempt integer, analysis text, payload text, started_at bigint, expires_at bigint,
     timeout_seconds float8, progress_percent integer, retry_count integer, max_retries integer, trace_id text,
     request_id text, traceparent text, tracestate text
 );
 
--- The free slots of one claim: over all, of the analyses it may start, of orgs. A room that is NULL has no limit.
-CREATE TYPE room AS (
+-- The state of one claim: free slots in all, by analysis and by org. A NULL room has no limit.
+CREATE TYPE claim_state AS (
     slots      integer,
     names      text[],
     rooms      integer[],
     org_limit  integer,
     orgs       text[],
     org_counts integer[],
-    -- of leases that are over and not swept yet, whose jobs will want a slot
+    -- expired leases that are not swept yet, whose jobs will need a slot
     lost_orgs  text[],
     lost_names text[],
-    -- where the virtual clock stands, and from when on leases are looked at one by one
+    -- the virtual clock, and from when on leases are counted one by one
     clock      bigint,
     look_at    bigint,
-    -- whose lanes this claim has locked; whether in any of them something was given back, and whether retries are due
+    -- orgs whose lanes are locked; whether any has released or lost jobs, and due retries
     held       text[],
     backs      boolean,
     dues       boolean,
-    -- something could not be taken, or was not as it seemed: it is worth looking further
+    -- whether another pass may find more
     again      boolean,
-    -- what was taken so far
+    -- claimed so far
     claims     claimed[]
 );
 
--- How attempts and jobs end: one implementation, whoever ends them. Whoever takes the lease away, and nobody else, writes the
--- end. Locks are taken in one order everywhere: leases, then jobs, then lanes, and of each in the order of their keys, so that
--- nobody waits in a circle.
--- One end to write. Which of the fields are set depends on the outcome.
+-- One end of an attempt to write. Which fields are set depends on the outcome.
 CREATE TYPE ending AS (
     place      bigint,
     org_id     text,
     job        uuid,
     attempt    integer,
-    -- completed, failed, retry, lost, released or canceled; crashed is decided upon before it is written
+    -- completed, failed, retry, lost, released or canceled; crashed is replaced before it is written
     outcome    text,
     actor      text,
     code       text,
@@ -211,7 +201,7 @@ CREATE TYPE ending AS (
     hint       text,
     delay      bigint,
     timed_out  boolean,
-    -- what the event of a timeout says
+    -- of the timeout event
     threshold  text,
     lost       integer,
     crashed    integer,
@@ -219,10 +209,10 @@ CREATE TYPE ending AS (
     own        boolean,
     canceled_by text,
     reason     text,
-    -- whether the attempt ends itself, and must hold its lease to do so; whether there is a lease to give up
+    -- whether the attempt must hold its lease; whether it has one
     fenced     boolean,
     leased     boolean,
-    -- of one that completed
+    -- of a completed attempt
     result     uuid,
     result_name text,
     payload    text,
@@ -231,34 +221,26 @@ CREATE TYPE ending AS (
     views      text
 );
 
--- Every read of tenant data: one function each, so that one round trip is one statement on one snapshot. Each says first
--- whose rows it is after, for the security of rows, and names the org in its queries all the same.
---
--- A list walks along the jobs in the order of time, so many at a time: however few jobs fit
--- a filter, a call looks at no more of them than it was told to. `OFFSET 0` keeps a look-up by key what it is: on a table that
--- is still empty the planner would as soon read all rows of an org for each of them, and keep to it while the table grows.
--- A snapshot without its payload, which is not read where nobody asked for it.
+-- A snapshot without its payload.
 CREATE VIEW snapshots WITH (security_invoker = true) AS
 SELECT org_id, result_id, job_id, result_kind, result_seq, schema_version, result_payload_ref, created_at, summary_json, removed_at
 FROM job_results;
 
--- One line of an org's history.
+-- One entry of an org's history.
 CREATE TYPE history_entry AS (result_id text, job_id text, created_at bigint, status text, payload text);
 
--- Keys of orgs, what signatures are made with, and what is looked at over all orgs.
--- A key as its org's admins see it: without its hash.
+-- A key without its hash.
 CREATE VIEW key_views WITH (security_invoker = true) AS
 SELECT key_id, org_id, name, scopes, created_at, expires_at, revoked_at, last_used_at FROM api_keys;
 
--- What waits in a lane, and what runs, as far as estimates need it.
+-- What estimates need of lanes and running jobs.
 CREATE TYPE lane_load AS (org_id text, analysis text, waiting integer, virtual_start bigint);
 
 CREATE TYPE run_load AS (
     org_id text, analysis text, started_at bigint, percent integer, paced_percent integer, paced_at bigint, progress_at bigint
 );
 
--- Keeping a store: removing what is old, telling what its schema is, and rebuilding what is counted.
--- What the schema is: every object with its definition, in words that the database itself chooses.
+-- Every object of the schema with its definition as the database words it.
 CREATE VIEW schema_objects WITH (security_invoker = true) AS
 WITH mine AS (SELECT 'langlauf'::regnamespace AS schema)
 SELECT CASE relkind WHEN 'v' THEN 'view' WHEN 'c' THEN 'type' ELSE 'table' END AS kind, relname::text AS name,
@@ -292,7 +274,7 @@ FROM mine JOIN pg_class ON relnamespace = schema JOIN pg_policy ON polrelid = pg
 CREATE TYPE retirable AS (
     finished_at bigint, org_id text, job_id text, rows bigint, bytes bigint, leaves_none boolean, delivery_pending boolean);
 
--- What figures are made of.
+-- Rows of the overview.
 CREATE TYPE ended_job AS (
     org_id text, analysis text, status text, queued_at bigint, started_at bigint, finished_at bigint, error_code text, job_id text
 );
@@ -317,7 +299,7 @@ UNION ALL
 SELECT org_id, job_id, analysis, queued_at, started_at, cancel_requested_at, next_attempt_at, NULL
 FROM jobs WHERE next_attempt_at IS NOT NULL;
 
--- An endpoint as it is read, with how its lane is doing.
+-- An endpoint with the failures of its lane.
 CREATE VIEW endpoint_views WITH (security_invoker = true) AS
 SELECT endpoint.org_id, endpoint.endpoint_id, endpoint.url, endpoint.name, endpoint.subjects, endpoint.created_at, endpoint.version,
     endpoint.former_until, endpoint.disabled_at, endpoint.disabled_reason, coalesce(trouble.failures, 0) AS failures,

@@ -1,6 +1,6 @@
--- Lanes: who waits where, whose turn it is, and how many wait and run over all.
+-- Lanes: which jobs wait, whose turn it is, and how many wait and run in all.
 
--- Counts jobs in or out that wait and that are leased, in the shard of this connection.
+-- Adds to the counts of waiting and leased jobs, in the shard of this connection.
 CREATE OR REPLACE FUNCTION count_jobs(names text[], waits bigint[], leases bigint[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO waiting_counts AS mine (analysis, shard, waiting, leased)
@@ -9,8 +9,7 @@ BEGIN
     ON CONFLICT (analysis, shard) DO UPDATE SET waiting = mine.waiting + excluded.waiting, leased = mine.leased + excluded.leased;
 END $$;
 
--- Locks all lanes of orgs, always in the same order, so that nobody waits in a circle. What was made while this waited is not
--- among those it saw: then it looks again.
+-- Locks all lanes of orgs in one order, which prevents deadlocks. Repeats if lanes were added while it waited.
 CREATE OR REPLACE FUNCTION lock_orgs(org_ids text[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     locked bigint;
@@ -22,7 +21,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- The same for lanes that are named: those that are missing, or were tidied away meanwhile, are made.
+-- The same for named lanes, creating those that are missing or were removed meanwhile.
 CREATE OR REPLACE FUNCTION lock_lanes(org_ids text[], analyses text[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     LOOP
@@ -37,8 +36,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Counts accepted jobs into their lanes. An org that has waiting jobs keeps its place; one that had none joins where the
--- virtual clock stands, not where it left. All lanes of an org show the same turn.
+-- Adds accepted jobs to their lanes. An org with waiting jobs keeps its turn; another joins at the virtual clock. All lanes of
+-- an org have the same turn.
 CREATE OR REPLACE FUNCTION join_lanes(org_ids text[], names text[], classes text[], answers text[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     WITH new AS (
@@ -62,7 +61,7 @@ BEGIN
     ON CONFLICT (analysis, shard) DO UPDATE SET waiting = mine.waiting + excluded.waiting;
 END $$;
 
--- Takes jobs out of their lanes, and moves the heads up to the first that still waits.
+-- Removes waiting jobs from their lanes, and moves the heads up to the first that still waits.
 CREATE OR REPLACE FUNCTION leave_lanes(org_ids text[], names text[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     gone record;
@@ -91,8 +90,8 @@ BEGIN
         ORDER BY jobs.ticket LIMIT 1), last);
 END $$;
 
--- Lets lanes say when the first of their jobs that had started is due, and when the first was given back; tells how many said
--- something else.
+-- Updates when the first started job of each lane is due, and the first that was lost or released; returns how many lanes
+-- changed.
 CREATE OR REPLACE FUNCTION correct_due(lane_orgs text[], lane_names text[]) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     corrected bigint;
@@ -115,8 +114,8 @@ BEGIN
     RETURN corrected;
 END $$;
 
--- Orgs that were served move on by as many turns as they had, and what waited leaves its lane; the clock follows, and counts who
--- was served. What started is counted as leased.
+-- Advances served orgs by the number of jobs they started, removes those jobs from their lanes, counts them as leased, and
+-- advances the clock.
 CREATE OR REPLACE FUNCTION take_turns(orgs text[], names text[], waited bigint[], candidates text[], turns bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -143,8 +142,7 @@ BEGIN
         served = served + (SELECT count(*) FROM ordered);
 END $$;
 
--- Rebuilds lanes from their jobs: how many wait, with which tickets, and when the first that had started is due. For whoever
--- brings jobs past `submit`. A lane that had nothing waiting joins where the virtual clock stands.
+-- Rebuilds lanes from their jobs, for copies and imports. A lane without waiting jobs joins at the virtual clock.
 CREATE OR REPLACE FUNCTION recount_lanes(org_ids text[], names text[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     clock bigint := (SELECT virtual_now FROM lane_clock);
@@ -184,15 +182,15 @@ BEGIN
     END IF;
 END $$;
 
--- Counts anew how many jobs are leased, for whoever brings jobs with their leases; the next claim looks at them one by one.
+-- Recounts leased jobs, for copies that bring leases; the next claim counts them one by one.
 CREATE OR REPLACE FUNCTION recount_leases() RETURNS void LANGUAGE sql AS $$
     UPDATE waiting_counts SET leased = 0 WHERE leased <> 0;
     SELECT count_jobs(array_agg(analysis), array_agg(0::bigint), array_agg(1::bigint)) FROM job_rows WHERE deadline_at > 0 HAVING count(*) > 0;
     UPDATE lane_clock SET look_at = (SELECT min(lease_expires_at) FROM job_rows WHERE deadline_at > 0);
 $$;
 
--- Removes what says nothing any more: lanes that are empty and behind the virtual clock, whose org would join at the clock
--- anyway, and answers that nobody can ask for again.
+-- Removes empty lanes behind the virtual clock, whose org would join at the clock anyway, and outcomes of batches that can no
+-- longer be retried.
 CREATE OR REPLACE FUNCTION tidy(at bigint) RETURNS void LANGUAGE sql AS $$
     DELETE FROM lanes USING (
         SELECT org_id, analysis FROM lanes

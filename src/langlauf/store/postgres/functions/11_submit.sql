@@ -1,14 +1,13 @@
--- Accepting jobs, a batch at a time. Every function of the engine takes the time it acts at; none means this database's
--- clock, and only tests give one.
+-- Submissions, in batches. Every function takes the time as `at`: NULL is this database's clock, and only tests pass a time.
 
--- Answers submissions that find a queue full, of those that have no answer yet: one after another, since one that is refused
--- takes no place. Most find none so: that is seen at a glance.
+-- Refuses submissions that find a queue full, one after another, as a refused one takes no place. Returns at once in the common
+-- case that all fit.
 CREATE OR REPLACE FUNCTION refuse_full(
     outcomes text[], org_ids text[], names text[], most_of_org bigint[], most_of_all bigint[], most_of_analysis bigint[]
 ) RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE
     of_all bigint := (SELECT coalesce(sum(waiting), 0) FROM waiting_counts);
-    -- how many were let in so far, by number of the org and of the analysis
+    -- accepted so far, by number of the org and of the analysis
     of_orgs bigint[] := array_fill(0::bigint, ARRAY[cardinality(org_ids)]);
     of_names bigint[] := of_orgs;
     wish record;
@@ -42,8 +41,8 @@ BEGIN
     RETURN outcomes;
 END $$;
 
--- Writes the submissions that have no answer yet, and answers them. Tickets are in the order of (queued_at, job_id), by which
--- jobs of several lanes are compared too.
+-- Inserts the submissions that have no outcome yet. Tickets follow (queued_at, job_id), which also orders jobs of several
+-- lanes.
 CREATE OR REPLACE FUNCTION insert_jobs(
     now bigint, outcomes text[], org_ids text[], job_ids uuid[], job_names text[], names text[], classes text[], hashes bytea[], refs text[],
     payloads text[], timeouts float8[], retries integer[], traces uuid[], trace_names text[], requests uuid[], request_names text[], users text[],
@@ -78,10 +77,10 @@ BEGIN
         SELECT org_id, job, job_name, analysis, 'queued', class, hash, ref, now, now, timeout, retries, trace, trace_name, request, request_name,
             user_id, key_id, estimate, retry_of, traceparent, tracestate, ticket
         FROM numbered),
-    told AS (
+    written_events AS (
         INSERT INTO event_rows (org_id, job, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, feed_mark, input)
         SELECT org_id, job, 1, new_event_id(job_name), 'job.queued', now, 'user',
-            CASE WHEN retry_of IS NOT NULL THEN '{"analysis":' || said(analysis) || ',"retry_of":' || said(retry_of) || '}' END,
+            CASE WHEN retry_of IS NOT NULL THEN '{"analysis":' || json_string(analysis) || ',"retry_of":' || json_string(retry_of) || '}' END,
             (SELECT feed_mark()), payload
         FROM numbered)
     SELECT array_agg(place), array_agg(ticket), array_agg('accepted ' || now || ' ' || ticket ORDER BY place)
@@ -95,11 +94,10 @@ BEGIN
     RETURN outcomes;
 END $$;
 
--- Accepts jobs or tells why not, in the order they came: the key first, then duplicates, then room in the queue. No two of a
--- batch have the same key, nor the same input where duplicates are refused. The answers are: accepted, time and ticket;
--- replayed and the job's id; reused; duplicate and the job's id; full, whose queue, and how many wait. What they wish to be
--- told comes behind them, each with the place of its job. A caller that asks again, since no answer came, hears of the jobs that are there
--- already: known, time and ticket.
+-- Accepts or refuses submissions in their order: by idempotency key, duplicate input, then room in the queue. No two of a batch
+-- share a key, nor an input if duplicates are refused. Outcomes: `accepted time ticket`, `replayed id`, `reused`, `duplicate
+-- id`, `full scope waiting`, and for a retry whose first try was committed `known time ticket`. Subscriptions follow with the
+-- place of their job.
 CREATE OR REPLACE FUNCTION submit(
     at bigint, org_ids text[], job_ids uuid[], job_names text[], names text[], classes text[], hashes bytea[], refs text[],
     payloads text[], timeouts float8[], retries integer[], traces uuid[], trace_names text[], requests uuid[], request_names text[], users text[],
@@ -126,7 +124,7 @@ BEGIN
     END IF;
 
     IF num_nonnulls(VARIADIC keys) > 0 THEN
-        -- Whoever brings a key first keeps it; another one with the same key waits here until that is decided.
+        -- The first transaction with a key wins; others with the same key wait here for its outcome.
         FOR hit IN
             WITH new AS (
                 SELECT org_id, key, coalesce(job_name, job::text) AS job_id, hash, place
@@ -190,7 +188,7 @@ BEGIN
         FROM unnest(org_ids, job_ids, outcomes) AS wish (org_id, job, answer) WHERE answer LIKE 'accepted %';
     END IF;
     IF cardinality(job_ids) > 0 THEN
-        PERFORM tell_outside(org_ids, job_ids, array_fill(1, ARRAY[cardinality(job_ids)]));
+        PERFORM insert_messages(org_ids, job_ids, array_fill(1, ARRAY[cardinality(job_ids)]));
     END IF;
     RETURN outcomes;
 END $$;

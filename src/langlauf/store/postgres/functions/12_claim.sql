@@ -1,20 +1,19 @@
--- Handing out jobs under a lease, and keeping the leases alive.
+-- Claims and lease renewals.
 --
--- Claims take turns: they lock the virtual clock first, then lanes in the order of their names, so that limits hold over
--- all hosts and nobody waits in a circle. Lanes are waited for once, all at the same time; of others that turn out to be of
--- use, those that are busy are left: whoever has them wakes workers. Job rows are never waited for: one that is being canceled
--- is skipped.
+-- Claims lock the virtual clock first, then lanes in the order of their names: limits hold over all hosts, without deadlocks. A
+-- claim waits once, for all lanes that it needs first; further lanes are skipped while another transaction holds them, which
+-- will wake workers. Locked job rows, such as those being canceled, are skipped.
 --
--- Jobs that were lost or given back go first and pay no turn. A retry that is due pays one, like a start: it goes before what
--- waits in its org, and its org waits for its turn.
+-- Lost and released jobs go first and cost no turn. A due retry costs a turn like a start: it goes before the waiting jobs of
+-- its org, at the org's turn.
 
--- The free slots of a claim. Leases are counted as they are given and taken; they are looked at one by one only from the moment
--- on at which one of them may be over, since only live ones count against a limit, or where orgs have a limit. A lease that is
--- over and was not swept yet has its slot kept, for a while: `lost_names` has the analyses of these, and `lost_orgs` whose they are.
-CREATE OR REPLACE FUNCTION room_for(
-    free room, now bigint, slots integer, known text[], lease_time bigint, most integer, limited text[], limits integer[],
+-- Computes the free slots of a claim. Leases are counted incrementally; they are read one by one only once one may have
+-- expired, as only live ones count against a limit, or if orgs have a limit. An expired lease that is not swept yet keeps its
+-- slot for a while (`lost_orgs`, `lost_names`).
+CREATE OR REPLACE FUNCTION free_slots(
+    free claim_state, now bigint, slots integer, known text[], lease_time bigint, most integer, limited text[], limits integer[],
     org_limit integer
-) RETURNS room LANGUAGE plpgsql AS $$
+) RETURNS claim_state LANGUAGE plpgsql AS $$
 DECLARE
     live bigint;
     busy_names text[];
@@ -55,8 +54,8 @@ BEGIN
     RETURN free;
 END $$;
 
--- The room that is left when jobs of these lanes have taken theirs.
-CREATE OR REPLACE FUNCTION room_after(free room, taken_orgs text[], taken_names text[]) RETURNS room LANGUAGE plpgsql AS $$
+-- Subtracts the slots that jobs of these lanes take.
+CREATE OR REPLACE FUNCTION slots_after(free claim_state, taken_orgs text[], taken_names text[]) RETURNS claim_state LANGUAGE plpgsql AS $$
 BEGIN
     free.slots := free.slots - cardinality(taken_orgs);
     IF num_nonnulls(VARIADIC free.rooms) > 0 THEN
@@ -74,8 +73,8 @@ BEGIN
     RETURN free;
 END $$;
 
--- The orgs that may not start anything more: at most as many as jobs run.
-CREATE OR REPLACE FUNCTION full_orgs(free room) RETURNS text[] LANGUAGE plpgsql STABLE AS $$
+-- The orgs at their limit.
+CREATE OR REPLACE FUNCTION full_orgs(free claim_state) RETURNS text[] LANGUAGE plpgsql STABLE AS $$
 BEGIN
     IF free.org_limit IS NULL THEN
         RETURN '{}';
@@ -85,8 +84,8 @@ BEGIN
         WHERE running >= free.org_limit);
 END $$;
 
--- Locks the lanes of all orgs that a claim looks at first.
-CREATE OR REPLACE FUNCTION hold_lanes(free room, now bigint) RETURNS room LANGUAGE plpgsql AS $$
+-- Locks the lanes of all orgs that a claim reads first.
+CREATE OR REPLACE FUNCTION lock_first_lanes(free claim_state, now bigint) RETURNS claim_state LANGUAGE plpgsql AS $$
 DECLARE
     full_ones text[] := full_orgs(free);
 BEGIN
@@ -109,8 +108,8 @@ BEGIN
     RETURN free;
 END $$;
 
--- Locks the lanes of further orgs, except those that somebody else has in hand.
-CREATE OR REPLACE FUNCTION hold_more(free room, wanted text[]) RETURNS room LANGUAGE plpgsql AS $$
+-- Locks the lanes of further orgs, skipping orgs with a lane that is locked.
+CREATE OR REPLACE FUNCTION lock_more_lanes(free claim_state, wanted text[]) RETURNS claim_state LANGUAGE plpgsql AS $$
 BEGIN
     IF wanted <@ free.held THEN
         RETURN free;
@@ -124,8 +123,8 @@ BEGIN
     RETURN free;
 END $$;
 
--- Of jobs in the order of their turns, those that the limits leave room for.
-CREATE OR REPLACE FUNCTION fitting(free room, org_ids text[], names text[]) RETURNS boolean[] LANGUAGE plpgsql AS $$
+-- Which jobs, in the order of their turns, fit into the limits.
+CREATE OR REPLACE FUNCTION within_limits(free claim_state, org_ids text[], names text[]) RETURNS boolean[] LANGUAGE plpgsql AS $$
 BEGIN
     IF free.org_limit IS NULL AND num_nonnulls(VARIADIC free.rooms) = 0 THEN
         RETURN array_fill(true, ARRAY[least(free.slots, cardinality(org_ids))])
@@ -145,11 +144,11 @@ BEGIN
         FROM (SELECT place, may, count(*) FILTER (WHERE may) OVER (ORDER BY place) - may::integer AS before FROM fit) AS counted);
 END $$;
 
--- Makes the attempts of chosen jobs. The attempt number is the fencing token: it grows here and nowhere else. An attempt that
--- starts with progress of another has no pace until it gets beyond it. The time is read behind the locks: no job starts before
--- it was accepted, however long this waited for that.
+-- Starts attempts of chosen jobs. The attempt number is the fencing token and grows only here. An attempt that starts with
+-- progress of an earlier one has no pace until it exceeds it. The time is read after the locks are taken: no job starts before
+-- it was accepted.
 CREATE OR REPLACE FUNCTION start_attempts(
-    free room, at bigint, claim uuid, worker text, lease_time bigint, job_ids uuid[]
+    free claim_state, at bigint, claim uuid, worker text, lease_time bigint, job_ids uuid[]
 ) RETURNS claimed[] LANGUAGE plpgsql AS $$
 DECLARE
     now bigint := moment(at);
@@ -178,7 +177,7 @@ BEGIN
           AND (status = 'queued' OR (status IN ('running', 'partial') AND next_attempt_at <= now))
         RETURNING chosen.place, jobs.org_id, jobs.job, jobs.job_name, jobs.attempt, jobs.analysis, jobs.event_seq, lease_expires_at,
             timeout_seconds, progress_percent, retry_count, max_retries, trace, trace_name, request, request_name, traceparent, tracestate),
-    told AS (
+    written_events AS (
         INSERT INTO event_rows (org_id, job, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, feed_mark)
         SELECT org_id, job, event_seq, new_event_id(job_name),
             CASE attempt WHEN 1 THEN 'job.running' ELSE 'job.attempt_started' END, now, NULL,
@@ -195,12 +194,12 @@ BEGIN
     IF coalesce(free.look_at > now + lease_time, true) THEN
         UPDATE lane_clock SET look_at = now + lease_time WHERE look_at IS NULL OR look_at > now + lease_time;
     END IF;
-    PERFORM tell_outside(org_ids, job_ids, seqs);
+    PERFORM insert_messages(org_ids, job_ids, seqs);
     RETURN made;
 END $$;
 
--- Jobs that were lost or given back, the longest ago first. Tells whether it is worth looking again.
-CREATE OR REPLACE FUNCTION claim_back(free room, at bigint, now bigint, claim uuid, worker text, lease_time bigint) RETURNS room
+-- Claims lost and released jobs, the oldest first; sets whether another pass may find more.
+CREATE OR REPLACE FUNCTION claim_back(free claim_state, at bigint, now bigint, claim uuid, worker text, lease_time bigint) RETURNS claim_state
 LANGUAGE plpgsql AS $$
 DECLARE
     lane_orgs text[];
@@ -222,7 +221,7 @@ BEGIN
     IF lane_orgs IS NULL THEN
         RETURN free;
     END IF;
-    free := hold_more(free, lane_orgs);
+    free := lock_more_lanes(free, lane_orgs);
     SELECT array_agg(org_id), array_agg(analysis) INTO lane_orgs, lane_names
     FROM unnest(lane_orgs, lane_names) AS back (org_id, analysis) WHERE org_id = ANY (free.held);
     IF lane_orgs IS NULL THEN
@@ -237,7 +236,7 @@ BEGIN
             ORDER BY next_attempt_at LIMIT free.slots FOR UPDATE SKIP LOCKED) AS one
         ORDER BY one.next_attempt_at, one.job) AS back;
     IF ids IS NOT NULL THEN
-        fit := fitting(free, orgs, names);
+        fit := within_limits(free, orgs, names);
         SELECT array_agg(org_id), array_agg(name), array_agg(job) INTO orgs, names, ids
         FROM unnest(orgs, names, ids, fit) AS back (org_id, name, job, may) WHERE may;
     END IF;
@@ -245,26 +244,26 @@ BEGIN
         free.claims := free.claims || start_attempts(free, at, claim, worker, lease_time, ids);
         PERFORM count_jobs(
             names, array_fill(0::bigint, ARRAY[cardinality(ids)]), array_fill(1::bigint, ARRAY[cardinality(ids)]));
-        free := room_after(free, orgs, names);
+        free := slots_after(free, orgs, names);
     END IF;
-    -- A lane whose first job was canceled says too early when it is due: whoever looks corrects it, and looks again.
+    -- The due time of a lane is too early if its first job was canceled: correct it and look again.
     corrected := correct_due(lane_orgs, lane_names);
     free.again := free.slots > 0 AND (ids IS NOT NULL OR corrected > 0);
     RETURN free;
 END $$;
 
--- How many retries of a lane are due, counted no further than told.
+-- The number of due retries of a lane, up to `most`.
 -- query: retries_due(org text, name text, now bigint, most integer) RETURNS integer
 SELECT count(*) FROM (
     SELECT 1 FROM job_rows AS jobs
     WHERE jobs.org_id = org AND jobs.analysis = name AND coalesce(last_retry_at >= attempt_started_at, false)::integer = 1
       AND next_attempt_at <= now LIMIT most) AS few;
 
--- The orgs that have the next turns, the first ones first, each with its turn and how many of its jobs may start: what waits, and
--- retries that are due. An org that was held back is not behind the virtual clock: it goes on from the present, as one that was
--- idle does. Where more may start than there are slots, these are dealt out.
+-- The orgs with the next turns in their order, with their turn and how many of their jobs may start: waiting jobs and due
+-- retries. An org that was over its limit continues from the virtual clock, like an idle one. If more may start than there are
+-- slots, the slots are dealt out.
 CREATE OR REPLACE FUNCTION deal_turns(
-    free room, now bigint, candidates text[], OUT orgs text[], OUT turns bigint[], OUT starts integer[]
+    free claim_state, now bigint, candidates text[], OUT orgs text[], OUT turns bigint[], OUT starts integer[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
     clock CONSTANT bigint := free.clock;
@@ -293,7 +292,7 @@ BEGIN
     IF wanted <= free.slots OR orgs IS NULL THEN
         RETURN;
     END IF;
-    -- The highest turn that all get to have; what is left goes to the first ones of that turn.
+    -- The highest turn that all can reach; remaining slots go to the first orgs at that turn.
     WHILE lowest < highest LOOP
         level := (lowest + highest + 1) / 2;
         SELECT sum(least(greatest(level - turn, 0), jobs)) INTO wanted FROM unnest(turns, starts) AS org (turn, jobs);
@@ -308,9 +307,9 @@ BEGIN
     SELECT array_agg(given + (rank IN (SELECT rank FROM more))::integer ORDER BY rank) INTO starts FROM dealt;
 END $$;
 
--- The next jobs of orgs in the order of their turns: of each org retries that are due, then urgent ones, then as they came.
+-- The next jobs of orgs in the order of their turns: of each org due retries, then expedited jobs, then the others.
 CREATE OR REPLACE FUNCTION next_in_turn(
-    free room, now bigint, INOUT orgs text[], turns bigint[], starts integer[], OUT names text[], OUT ids uuid[], OUT waited bigint[]
+    free claim_state, now bigint, INOUT orgs text[], turns bigint[], starts integer[], OUT names text[], OUT ids uuid[], OUT waited bigint[]
 ) LANGUAGE plpgsql AS $$
 BEGIN
     WITH lanes_of AS (
@@ -346,10 +345,9 @@ BEGIN
     INTO orgs, names, ids, waited FROM in_turn;
 END $$;
 
--- The orgs whose lanes have something to give by turns, and the lanes in which retries are due: of those that have nothing but
--- retries, the longest due, since whoever had a turn leaves them.
+-- The orgs with waiting jobs or due retries, and the lanes with due retries: the longest due first.
 CREATE OR REPLACE FUNCTION turns_wanted(
-    free room, now bigint, OUT candidates text[], OUT due_orgs text[], OUT due_names text[]
+    free claim_state, now bigint, OUT candidates text[], OUT due_orgs text[], OUT due_names text[]
 ) LANGUAGE plpgsql AS $$
 DECLARE
     full_ones CONSTANT text[] := full_orgs(free);
@@ -368,9 +366,9 @@ BEGIN
     WHERE coalesce(mine.room, free.slots) > 0;
 END $$;
 
--- The jobs whose turn it is, dealt out in the order of turns. Tells whether it is worth looking again.
-CREATE OR REPLACE FUNCTION claim_turns(free room, at bigint, now bigint, claim uuid, worker text, lease_time bigint, first boolean)
-RETURNS room LANGUAGE plpgsql AS $$
+-- Claims jobs by turns; sets whether another pass may find more.
+CREATE OR REPLACE FUNCTION claim_turns(free claim_state, at bigint, now bigint, claim uuid, worker text, lease_time bigint, first boolean)
+RETURNS claim_state LANGUAGE plpgsql AS $$
 DECLARE
     candidates text[] := free.held;
     due_orgs text[];
@@ -381,11 +379,11 @@ DECLARE
     found integer;
 BEGIN
     free.again := false;
-    -- What was looked at first is locked already, and says all where nothing but new jobs waits.
+    -- The first pass uses the lanes locked already, which suffice if only new jobs wait.
     IF NOT first OR free.backs OR free.dues THEN
         SELECT wanted.candidates, wanted.due_orgs, wanted.due_names INTO candidates, due_orgs, due_names
         FROM turns_wanted(free, now) AS wanted;
-        free := hold_more(free, coalesce(candidates, '{}'));
+        free := lock_more_lanes(free, coalesce(candidates, '{}'));
     END IF;
     turns := deal_turns(free, now, candidates);
     IF turns.orgs IS NULL THEN
@@ -395,7 +393,7 @@ BEGIN
         found := coalesce(cardinality(next.ids), 0);
     END IF;
     IF found > 0 THEN
-        fit := fitting(free, next.orgs, next.names);
+        fit := within_limits(free, next.orgs, next.names);
         IF false = ANY (fit) THEN
             SELECT array_agg(org_id) AS orgs, array_agg(name) AS names, array_agg(job) AS ids, array_agg(waits) AS waited INTO next
             FROM unnest(next.orgs, next.names, next.ids, next.waited, fit) AS head (org_id, name, job, waits, may) WHERE may;
@@ -403,7 +401,7 @@ BEGIN
         free.again := cardinality(next.ids) < least(found, free.slots);
         free.claims := free.claims || start_attempts(free, at, claim, worker, lease_time, next.ids);
         PERFORM take_turns(next.orgs, next.names, next.waited, turns.orgs, turns.turns);
-        free := room_after(free, next.orgs, next.names);
+        free := slots_after(free, next.orgs, next.names);
     END IF;
     IF due_orgs IS NOT NULL THEN
         PERFORM correct_due(due_orgs, due_names);
@@ -415,28 +413,28 @@ BEGIN
     RETURN free;
 END $$;
 
--- What a claim was given whose answer was lost.
+-- What a claim was given, for a retry whose response was lost.
 -- query: claimed_by(claim uuid) RETURNS SETOF claimed
 SELECT org_id, job_id, attempt, analysis, payload, attempt_started_at, lease_expires_at,
     timeout_seconds, progress_percent::integer, retry_count, max_retries, trace_id, request_id, traceparent, tracestate
 FROM jobs WHERE deadline_at > 0 AND claim_id = claim;
 
--- Takes the turn of a claim before anything else is locked, for a transaction that submits and claims.
+-- Locks the virtual clock first, for a transaction that submits and then claims.
 CREATE OR REPLACE FUNCTION take_claim_turn() RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM 1 FROM lane_clock FOR UPDATE;
     RETURN true;
 END $$;
 
--- Hands out as many jobs as there are free slots, here and in the whole deployment. In the end a slot is free only if nothing
--- may take it, or if a job that was lost and is not swept yet will want it.
+-- Claims as many jobs as there are free slots, on this worker and in the deployment. A slot stays free only if no job may take
+-- it, or if a lost job that is not swept yet will need it.
 CREATE OR REPLACE FUNCTION claim(
     at bigint, claim uuid, worker text, slots integer, known text[], lease_time bigint, most integer, limited text[],
     limits integer[], org_limit integer, asked_again boolean
 ) RETURNS SETOF claimed LANGUAGE plpgsql AS $$
 DECLARE
     now bigint;
-    free room;
+    free claim_state;
     first boolean := true;
 BEGIN
     SELECT virtual_now, look_at INTO free.clock, free.look_at FROM lane_clock FOR UPDATE;
@@ -445,16 +443,16 @@ BEGIN
         RETURN QUERY SELECT * FROM claimed_by(claim);
         RETURN;
     END IF;
-    free := room_for(free, now, slots, known, lease_time, most, limited, limits, org_limit);
+    free := free_slots(free, now, slots, known, lease_time, most, limited, limits, org_limit);
     IF free.slots > 0 THEN
-        free := hold_lanes(free, now);
+        free := lock_first_lanes(free, now);
     END IF;
     free.again := free.backs;
     WHILE free.again AND free.slots > 0 LOOP
         free := claim_back(free, at, now, claim, worker, lease_time);
     END LOOP;
     IF free.slots > 0 AND cardinality(free.lost_orgs) > 0 THEN
-        free := room_after(free, free.lost_orgs, free.lost_names);
+        free := slots_after(free, free.lost_orgs, free.lost_names);
     END IF;
     free.again := true;
     WHILE free.again AND free.slots > 0 LOOP
@@ -464,16 +462,15 @@ BEGIN
     RETURN QUERY SELECT * FROM unnest(free.claims);
 END $$;
 
--- Locks jobs in one order, for those that write to them in several steps.
+-- Locks jobs in the order of their keys.
 CREATE OR REPLACE FUNCTION lock_jobs(job_ids uuid[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM 1 FROM unnest(job_ids) AS mine (key) JOIN job_rows AS jobs ON jobs.job = mine.key
     ORDER BY jobs.job FOR NO KEY UPDATE OF jobs;
 END $$;
 
--- Extends the leases that are still held, and tells which jobs are wished to stop: NULL for a lease that is gone, else a sign
--- and the reason. A lease that has ended cannot be renewed, even if nobody took the job yet. Leases come in the order of their
--- keys, in which everybody locks them.
+-- Extends leases that are held: NULL for one that is lost, else `held`, or `stop` and the reason of a cancel. An expired lease
+-- cannot be renewed, even if no other worker has the job. Leases come in the order of their keys, which is the lock order.
 CREATE OR REPLACE FUNCTION renew(at bigint, org_ids text[], job_ids uuid[], attempts integer[], lease_time bigint) RETURNS text[]
 LANGUAGE plpgsql AS $$
 DECLARE

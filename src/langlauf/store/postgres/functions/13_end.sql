@@ -1,9 +1,8 @@
--- How attempts and jobs end: one implementation, whoever ends them. Whoever takes the lease away writes the end, in the same
--- statement, and nobody else. Locks are taken in one order everywhere: jobs, then lanes, and of each in the order of their keys,
--- so that nobody waits in a circle.
+-- Ends of attempts and jobs, for every caller. The statement that clears the lease writes the end. Lock order everywhere: jobs,
+-- then lanes, each in the order of their keys.
 
--- What becomes of attempts whose process died, and of those that would go on although somebody asked the job to stop.
-CREATE OR REPLACE FUNCTION decided(ends ending[], most_lost integer, most_crashes integer) RETURNS ending[] LANGUAGE plpgsql AS $$
+-- Decides the outcome of crashed attempts, and cancels jobs that would continue although a cancel was requested.
+CREATE OR REPLACE FUNCTION decide_ends(ends ending[], most_lost integer, most_crashes integer) RETURNS ending[] LANGUAGE plpgsql AS $$
 DECLARE
     one ending;
     made ending[] := '{}';
@@ -21,13 +20,13 @@ BEGIN
                 one.reason := coalesce(seen.cancel_reason, CASE WHEN one.own THEN 'canceled when its process died'
                                                                ELSE 'canceled while its worker was gone' END);
             ELSIF NOT one.own AND seen.lost_count + 1 >= most_lost THEN
-                one := lost_for_good(one, most_lost);
+                one := fail_lost(one, most_lost);
             ELSIF one.own AND seen.crash_count + one.crashed >= most_crashes THEN
                 one.outcome := 'failed';
                 one.code := 'worker_lost';
                 one.message := format('The job was given up after %s deaths of its process; at last %s.',
                     seen.crash_count + one.crashed, one.crash);
-                one.meta := '{"crash":' || said(one.crash) || '}';
+                one.meta := '{"crash":' || json_string(one.crash) || '}';
                 one.retryable := true;
                 one.hint := 'retry_with_backoff';
                 one.crashed := 1;
@@ -44,7 +43,7 @@ BEGIN
             one.reason := 'canceled between attempts';
         END IF;
         IF one.outcome = 'canceled' THEN
-            -- It is canceled, and nothing else is told or counted of how the attempt ended.
+            -- Nothing else is reported or counted of a canceled attempt.
             one.timed_out := false;
             one.lost := 0;
             one.crashed := 0;
@@ -54,8 +53,8 @@ BEGIN
     RETURN made;
 END $$;
 
--- A job whose worker vanished too often.
-CREATE OR REPLACE FUNCTION lost_for_good(INOUT one ending, most_lost integer) LANGUAGE plpgsql AS $$
+-- The failure of a job whose worker was lost too often.
+CREATE OR REPLACE FUNCTION fail_lost(INOUT one ending, most_lost integer) LANGUAGE plpgsql AS $$
 BEGIN
     one.outcome := 'failed';
     one.actor := 'system';
@@ -67,8 +66,8 @@ BEGIN
     one.crashed := 0;
 END $$;
 
--- Writes ends, with their events and snapshots, and returns the places of those it wrote. The fence is in the statement that ends:
--- an attempt that ends itself must hold its lease at this moment; what others end is locked by them.
+-- Writes ends with their events and snapshots; returns the places of those that were written. The fence is in the statement: an
+-- attempt that ends itself must hold its lease; other callers have locked the job.
 CREATE OR REPLACE FUNCTION write_ends(now bigint, ends ending[]) RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
     done record;
@@ -100,7 +99,7 @@ BEGIN
             retry_reason = CASE new.outcome WHEN 'retry' THEN new.code || ': ' || new.message ELSE retry_reason END,
             next_attempt_at = CASE WHEN new.outcome = 'retry' THEN now + new.delay WHEN new.outcome IN ('lost', 'released') THEN now END,
             canceled_at = CASE new.outcome WHEN 'canceled' THEN now END,
-            -- Who asked and why was noted with the request; a cancel without one brings its own words.
+            -- The request of a cancel has set these; a cancel without a request brings its own.
             canceled_by = CASE WHEN new.outcome = 'canceled' THEN coalesce(jobs.canceled_by, new.canceled_by)
                                WHEN new.outcome IN ('completed', 'failed') THEN NULL ELSE jobs.canceled_by END,
             cancel_reason = CASE WHEN new.outcome = 'canceled' THEN coalesce(cancel_reason, new.reason)
@@ -118,7 +117,7 @@ BEGIN
         INSERT INTO result_rows (org_id, result, result_name, job, result_kind, result_seq, schema_version, payload_ref, created_at, summary_json, payload, views)
         SELECT org_id, result, result_name, job, 'final', partial_count + 1, 1, ref, now, summary, payload, views
         FROM ended WHERE outcome = 'completed'),
-    told AS (
+    written_events AS (
         INSERT INTO event_rows (org_id, job, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, feed_mark)
         SELECT org_id, job, event_seq - 1, new_event_id(job_name), 'job.timeout', now, 'system',
             '{"attempt":' || attempt || ',"threshold_seconds":' || coalesce(threshold, 'null') || '}', NULL
@@ -130,18 +129,18 @@ BEGIN
             now, nullif(actor, 'worker'),
             CASE outcome
                 WHEN 'completed' THEN NULL
-                WHEN 'failed' THEN '{"error_code":' || said(code) || ',"error_message":' || said(message) || ',"retryable":' || retryable
-                    || ',"retry_hint":' || said(hint) || ',"attempt":' || attempt || '}'
-                WHEN 'canceled' THEN '{"canceled_by":' || said(by_whom) || ',"cancel_reason":' || said(why) || ',"result_id":' || said(shown_id) || '}'
-                WHEN 'retry' THEN '{"attempt":' || attempt || ',"retry_count":' || retry_count || ',"error_code":' || said(code)
-                    || ',"error_message":' || said(message) || ',"next_attempt_at":' || said(time_text(next_attempt_at)) || '}'
-                ELSE '{"attempt":' || attempt || CASE WHEN crash IS NULL THEN '' ELSE ',"crash":' || said(crash) END || '}' END,
+                WHEN 'failed' THEN '{"error_code":' || json_string(code) || ',"error_message":' || json_string(message) || ',"retryable":' || retryable
+                    || ',"retry_hint":' || json_string(hint) || ',"attempt":' || attempt || '}'
+                WHEN 'canceled' THEN '{"canceled_by":' || json_string(by_whom) || ',"cancel_reason":' || json_string(why) || ',"result_id":' || json_string(shown_id) || '}'
+                WHEN 'retry' THEN '{"attempt":' || attempt || ',"retry_count":' || retry_count || ',"error_code":' || json_string(code)
+                    || ',"error_message":' || json_string(message) || ',"next_attempt_at":' || json_string(time_text(next_attempt_at)) || '}'
+                ELSE '{"attempt":' || attempt || CASE WHEN crash IS NULL THEN '' ELSE ',"crash":' || json_string(crash) END || '}' END,
             CASE WHEN outcome IN ('completed', 'failed', 'canceled') THEN (SELECT feed_mark()) END
         FROM ended)
     SELECT array_agg(place) AS places, array_agg(org_id) AS orgs, array_agg(job) AS ids, array_agg(event_seq) AS seqs,
         array_agg(analysis) AS names, array_agg(-(attempt = 0)::integer::bigint) AS waits,
         array_agg(-leased::integer::bigint) AS leases, array_agg(next_attempt_at) AS dues, array_agg(outcome = 'retry') AS retries,
-        -- What a whole run would have taken; one that computed less than half of it itself does not tell.
+        -- Estimated duration of a whole run; not from attempts that computed less than half of it themselves.
         array_agg(analysis) FILTER (WHERE outcome = 'completed' AND paced_at IS NOT NULL AND paced_percent <= 50) AS paced,
         array_agg((now - paced_at) / 10000.0 / (100 - paced_percent))
             FILTER (WHERE outcome = 'completed' AND paced_at IS NOT NULL AND paced_percent <= 50) AS seconds
@@ -149,17 +148,17 @@ BEGIN
     IF done.places IS NULL THEN
         RETURN '{}';
     END IF;
-    PERFORM note_lanes(done.orgs, done.names, done.dues, done.retries, done.waits);
+    PERFORM update_lanes(done.orgs, done.names, done.dues, done.retries, done.waits);
     PERFORM count_jobs(done.names, done.waits, done.leases);
     IF done.paced IS NOT NULL THEN
-        PERFORM note_paces(done.paced, done.seconds);
+        PERFORM update_paces(done.paced, done.seconds);
     END IF;
-    PERFORM tell_outside(done.orgs, done.ids, done.seqs);
+    PERFORM insert_messages(done.orgs, done.ids, done.seqs);
     RETURN done.places;
 END $$;
 
--- Lets lanes know of jobs that go on, and of those that left while they waited.
-CREATE OR REPLACE FUNCTION note_lanes(orgs text[], names text[], dues bigint[], retries boolean[], waits bigint[]) RETURNS void
+-- Updates lanes with jobs that continue, and with waiting jobs that ended.
+CREATE OR REPLACE FUNCTION update_lanes(orgs text[], names text[], dues bigint[], retries boolean[], waits bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
     IF num_nonnulls(VARIADIC dues) > 0 THEN
@@ -176,8 +175,8 @@ BEGIN
     END IF;
 END $$;
 
--- The mean of recent runs. Whoever finds a mean being written leaves it: one measure more or less tells nothing new.
-CREATE OR REPLACE FUNCTION note_paces(names text[], seconds float8[]) RETURNS void LANGUAGE plpgsql AS $$
+-- Updates the mean duration of recent runs, skipping means that another transaction is updating.
+CREATE OR REPLACE FUNCTION update_paces(names text[], seconds float8[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     WITH new AS (
         SELECT name, count(*) AS runs, avg(took) AS mean, 1 - power(0.8, count(*)) AS weight
@@ -195,8 +194,8 @@ BEGIN
     GROUP BY name ORDER BY name ON CONFLICT DO NOTHING;
 END $$;
 
--- Notes the wish that an attempt stops, once; its worker hears of it at its next heartbeat.
-CREATE OR REPLACE FUNCTION ask_to_stop(now bigint, org text, key uuid, by_whom text, reason text, request text) RETURNS void LANGUAGE plpgsql AS $$
+-- Requests a cancel, once; the worker receives it with its next heartbeat.
+CREATE OR REPLACE FUNCTION request_cancel(now bigint, org text, key uuid, by_whom text, reason text, request text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     WITH asked AS (
         UPDATE job_rows SET cancel_requested_at = now, canceled_by = by_whom, cancel_reason = reason, event_seq = event_seq + 1,
@@ -206,11 +205,11 @@ BEGIN
     INSERT INTO event_rows (org_id, job, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, request_id)
     SELECT org_id, job, event_seq, new_event_id(job_name), 'job.cancel_requested', now,
         CASE by_whom WHEN 'user' THEN 'user' ELSE 'system' END,
-        '{"canceled_by":' || said(by_whom) || ',"cancel_reason":' || said(reason) || '}', nullif(request, request_id)
+        '{"canceled_by":' || json_string(by_whom) || ',"cancel_reason":' || json_string(reason) || '}', nullif(request, request_id)
     FROM asked;
 END $$;
 
--- Stops jobs that nobody runs at once, and asks the workers of those that run. Repeating it changes nothing.
+-- Cancels jobs without a live lease at once, and requests a cancel of the others. Idempotent.
 CREATE OR REPLACE FUNCTION cancel(
     at bigint, org_ids text[], job_ids uuid[], bys text[], reasons text[], request_ids text[]
 ) RETURNS void LANGUAGE plpgsql AS $$
@@ -225,13 +224,13 @@ BEGIN
         SELECT * FROM unnest(org_ids, job_ids, bys, reasons, request_ids) WITH ORDINALITY
             AS wish (org_id, job, by_whom, reason, request_id, place) ORDER BY job, place
     LOOP
-        -- From here on nobody can claim it; whoever claimed it a moment ago is seen.
+        -- This lock excludes concurrent claims.
         SELECT attempt, lease_expires_at INTO seen FROM job_rows
         WHERE job = hit.job AND org_id = hit.org_id AND finished_at IS NULL FOR NO KEY UPDATE;
         CONTINUE WHEN NOT FOUND;
         now := moment(at);
         IF seen.lease_expires_at > now THEN
-            PERFORM ask_to_stop(now, hit.org_id, hit.job, hit.by_whom, hit.reason, hit.request_id);
+            PERFORM request_cancel(now, hit.org_id, hit.job, hit.by_whom, hit.reason, hit.request_id);
         ELSE
             one := NULL;
             one.place := hit.place;
@@ -252,7 +251,7 @@ BEGIN
     END IF;
 END $$;
 
--- Jobs as they are now, for writers that answer with them.
+-- Jobs as they are now.
 -- query: views_of(org_ids text[], job_ids uuid[]) RETURNS SETOF job_views
 SELECT view.* FROM unnest(org_ids, job_ids) AS wanted (org_id, job)
 JOIN job_views AS view ON view.org_id = wanted.org_id AND view.job = wanted.job;

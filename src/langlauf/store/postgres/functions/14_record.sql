@@ -1,8 +1,7 @@
--- What attempts write while they run and when they end, a batch at a time: no two writes of a batch are for the same job, and
--- they come in the order of the jobs' keys, in which rows are locked.
+-- Writes of attempts, in batches: no two for the same job, in the order of the jobs' keys, which is the lock order.
 --
--- Each write carries the fence: the job's row is of this attempt and its lease is not over. That is asked of the row itself, so
--- that a write which had to wait for another one looks again.
+-- Every write is fenced: the row's attempt is this one and its lease has not expired. The condition is on the row itself, so a
+-- write that waited for a lock checks it again.
 
 CREATE OR REPLACE FUNCTION record(
     at bigint, batch uuid, org_ids text[], job_ids uuid[], job_names text[], attempts integer[], kinds text[], percents integer[], steps text[],
@@ -20,14 +19,14 @@ DECLARE
     limit_reached text;
 BEGIN
     IF asked_again THEN
-        -- Where the first try is still under way, this waits for its end. A job that completed shows by itself that it did.
+        -- Waits for the first try, if it is still running. A completed job shows its outcome by itself.
         PERFORM lock_jobs(job_ids);
         SELECT known.answers INTO outcomes FROM batches AS known WHERE batch_id = batch;
         IF outcomes IS NOT NULL THEN
             RETURN outcomes;
         END IF;
     END IF;
-    -- Jobs that are written to in several steps are locked first, in order.
+    -- Lock jobs first, in order, if several statements will write.
     IF ('progress' = ANY (kinds))::integer + ('partial' = ANY (kinds))::integer + ('checkpoint' = ANY (kinds))::integer
         + (kinds && '{completed, failed, retry, released, crashed, canceled}')::integer > 1 THEN
         PERFORM lock_jobs(job_ids);
@@ -49,7 +48,7 @@ BEGIN
     WHERE kind IN ('completed', 'failed', 'retry', 'released', 'crashed', 'canceled');
     IF ends IS NOT NULL THEN
         IF kinds && '{retry, released, crashed}' THEN
-            ends := decided(ends, most_lost, most_crashes);
+            ends := decide_ends(ends, most_lost, most_crashes);
         END IF;
         written := written || write_ends(now, ends);
     END IF;
@@ -66,7 +65,7 @@ BEGIN
         outcomes[place] := 'true';
     END LOOP;
     IF kinds && '{progress, partial}' THEN
-        FOR place, limit_reached IN SELECT * FROM limits_of(org_ids, job_ids, kinds) LOOP
+        FOR place, limit_reached IN SELECT * FROM limits_reached(org_ids, job_ids, kinds) LOOP
             outcomes[place] := CASE outcomes[place] WHEN 'true' THEN limit_reached ELSE outcomes[place] END;
         END LOOP;
     END IF;
@@ -76,15 +75,15 @@ BEGIN
     RETURN outcomes;
 END $$;
 
--- The bounds that jobs of a batch have reached, by the places of their progress and partials.
--- query: limits_of(org_ids text[], job_ids uuid[], kinds text[]) RETURNS TABLE (place bigint, limit_reached text)
+-- The limits that jobs of a batch have reached.
+-- query: limits_reached(org_ids text[], job_ids uuid[], kinds text[]) RETURNS TABLE (place bigint, limit_reached text)
 SELECT one.place, job.limit_reached
 FROM unnest(org_ids, job_ids, kinds) WITH ORDINALITY AS one (org_id, job, kind, place)
 JOIN job_rows AS job ON job.org_id = one.org_id AND job.job = one.job
 WHERE one.kind IN ('progress', 'partial') AND job.limit_reached IS NOT NULL;
 
--- The writes of a kind that were made, and those that found nothing to change for an attempt that still holds its lease.
-CREATE OR REPLACE FUNCTION written_or_held(
+-- The places of a kind that were written, or that found nothing to change while the attempt holds its lease.
+CREATE OR REPLACE FUNCTION written_or_unchanged(
     now bigint, org_ids text[], job_ids uuid[], attempts integer[], kinds text[], wanted text, written bigint[]
 ) RETURNS bigint[] LANGUAGE plpgsql STABLE AS $$
 BEGIN
@@ -97,9 +96,8 @@ BEGIN
         WHERE one.kind = wanted AND job.attempt = one.attempt AND job.lease_expires_at > now);
 END $$;
 
--- What changes neither the percent nor the step is no news and touches nothing. The pace of an attempt is measured from
--- where it began to compute: not from what stored chunks brought, nor from what an attempt before it had done. The last news
--- that a log has room for says that it is the last.
+-- Progress that changes neither percent nor step writes nothing. The pace is measured from where the attempt began to compute:
+-- without stored chunks and without the progress of earlier attempts. The last event that fits into the log says so.
 CREATE OR REPLACE FUNCTION record_progress(
     now bigint, org_ids text[], job_ids uuid[], attempts integer[], kinds text[], percents integer[], steps text[], replays boolean[],
     news_ends integer[]
@@ -125,18 +123,18 @@ BEGIN
           AND jobs.limit_reached IS DISTINCT FROM 'events'
           AND jobs.attempt = new.attempt AND jobs.status IN ('running', 'partial') AND jobs.lease_expires_at > now
         RETURNING jobs.org_id, jobs.job, jobs.job_name, jobs.event_seq, jobs.progress_percent, jobs.step, jobs.limit_reached, new.place),
-    told AS (
+    written_events AS (
         INSERT INTO event_rows (org_id, job, event_seq, event_id, event_type, occurred_at, actor_type, payload_json)
         SELECT org_id, job, event_seq, new_event_id(job_name), 'job.progress', now, NULL,
-            '{"progress_percent":' || progress_percent || ',"step":' || said(step)
+            '{"progress_percent":' || progress_percent || ',"step":' || json_string(step)
             || CASE limit_reached WHEN 'events' THEN ',"limit":"events"}' ELSE '}' END
         FROM changed)
     SELECT array_agg(place) INTO places FROM changed;
-    RETURN written_or_held(now, org_ids, job_ids, attempts, kinds, 'progress', places);
+    RETURN written_or_unchanged(now, org_ids, job_ids, attempts, kinds, 'progress', places);
 END $$;
 
--- A worker that was told of a failed commit writes again: a snapshot that is there already changes nothing. The first one that
--- does not fit any more is progress without a snapshot, and says so; those after it change nothing.
+-- A worker repeats a partial after a failed commit: an existing snapshot changes nothing. The first partial beyond the limit is
+-- written as progress with that limit; later ones change nothing.
 CREATE OR REPLACE FUNCTION record_partials(
     now bigint, org_ids text[], job_ids uuid[], attempts integer[], kinds text[], percents integer[], steps text[],
     replays boolean[], news_ends integer[], sizes bigint[], most_partials bigint[], results uuid[], result_names text[], payloads text[], refs text[], summaries text[], shown text[]
@@ -181,29 +179,29 @@ BEGIN
         INSERT INTO result_rows (org_id, result, result_name, job, result_kind, result_seq, schema_version, payload_ref, created_at, summary_json, payload, views)
         SELECT org_id, result, result_name, job, 'partial', partial_count, 1, ref, now, summary, payload, views
         FROM changed WHERE limit_reached IS NULL),
-    told AS (
+    written_events AS (
         INSERT INTO event_rows (org_id, job, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, feed_mark)
         SELECT org_id, job, event_seq, new_event_id(job_name), CASE WHEN limit_reached IS NULL THEN 'job.partial' ELSE 'job.progress' END, now, NULL,
             CASE WHEN limit_reached IS NULL
-                THEN '{"result_id":' || said(coalesce(result_name, result::text)) || ',"result_seq":' || partial_count || ',"progress_percent":' || progress_percent || '}'
-                ELSE '{"progress_percent":' || progress_percent || ',"step":' || said(step) || ',"limit":"' || limit_reached || '"}' END,
+                THEN '{"result_id":' || json_string(coalesce(result_name, result::text)) || ',"result_seq":' || partial_count || ',"progress_percent":' || progress_percent || '}'
+                ELSE '{"progress_percent":' || progress_percent || ',"step":' || json_string(step) || ',"limit":"' || limit_reached || '"}' END,
             CASE WHEN limit_reached IS NULL THEN (SELECT feed_mark()) END
         FROM changed)
     SELECT array_agg(place), array_agg(org_id), array_agg(job), array_agg(event_seq) INTO places, orgs, ids, seqs FROM changed;
     IF places IS NOT NULL THEN
-        PERFORM tell_outside(orgs, ids, seqs);
+        PERFORM insert_messages(orgs, ids, seqs);
     END IF;
-    RETURN written_or_held(now, org_ids, job_ids, attempts, kinds, 'partial', places);
+    RETURN written_or_unchanged(now, org_ids, job_ids, attempts, kinds, 'partial', places);
 END $$;
 
--- The first value of a chunk counts; a checkpoint has no event, it is not news for people.
+-- The first value of a chunk wins. A checkpoint writes no event.
 CREATE OR REPLACE FUNCTION record_checkpoints(
     now bigint, org_ids text[], job_ids uuid[], job_names text[], attempts integer[], kinds text[], keys text[], payloads text[]
 ) RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
     places bigint[];
 BEGIN
-    -- The jobs are locked: a checkpoint changes nothing of a job that another writer would have to look at.
+    -- A shared lock suffices: a checkpoint changes nothing that other writers read.
     SELECT array_agg(place) INTO places FROM (
         SELECT one.place FROM unnest(org_ids, job_ids, attempts, kinds) WITH ORDINALITY AS one (org_id, job, attempt, kind, place)
         JOIN job_rows AS job ON job.job = one.job AND job.org_id = one.org_id

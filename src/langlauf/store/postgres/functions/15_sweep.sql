@@ -1,7 +1,7 @@
--- Taking jobs back from workers that vanished or did not stop in time. Not a job itself: it needs no free slot.
+-- The sweep: ends attempts of lost workers, and attempts that did not stop in time.
 
--- Takes up to so many attempts back: whose lease is over, or that should have been stopped by now although their lease lives,
--- out of time or canceled. Rows that another sweep or an end has in hand are left to it. Running it again does nothing.
+-- Ends up to `most` attempts whose lease has expired, or that are past their timeout or cancel although their lease is live.
+-- Rows locked by another transaction are skipped. Idempotent.
 CREATE OR REPLACE FUNCTION sweep(
     at bigint, grace bigint, cancel_grace bigint, retry_base float8, retry_cap float8, most_lost integer, most integer
 ) RETURNS TABLE (org_id text, job_id text, outcome text) LANGUAGE plpgsql AS $$
@@ -25,15 +25,15 @@ BEGIN
     IF ids IS NULL THEN
         RETURN;
     END IF;
-    -- All lanes at once, in order, behind the jobs: jobs are never waited for, and whoever finds none waits for nobody.
+    -- All lanes in order, after the jobs, which are never waited for.
     PERFORM lock_orgs(orgs);
     FOREACH late IN ARRAY ids LOOP
-        -- Each by itself: one that cannot be written is told of, and the others go on.
+        -- One savepoint each: a job that cannot be written is logged, and the others continue.
         BEGIN
             SELECT * INTO hit FROM job_rows AS job WHERE job.job = late AND job.deadline_at IS NOT NULL;
             CONTINUE WHEN NOT FOUND OR least(
                 hit.lease_expires_at, hit.deadline_at + grace, hit.cancel_requested_at + cancel_grace) > now;
-            one := overdue(now, hit, retry_base, retry_cap, most_lost);
+            one := overdue_end(now, hit, retry_base, retry_cap, most_lost);
             IF cardinality(write_ends(now, ARRAY[one])) > 0 THEN
                 RETURN QUERY SELECT one.org_id, coalesce(hit.job_name, hit.job::text), one.outcome;
             END IF;
@@ -43,8 +43,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- What becomes of an attempt that is overdue: canceled, tried again, lost or given up.
-CREATE OR REPLACE FUNCTION overdue(now bigint, found_job job_rows, retry_base float8, retry_cap float8, most_lost integer) RETURNS ending
+-- Decides the outcome of an overdue attempt: canceled, retried, lost or failed.
+CREATE OR REPLACE FUNCTION overdue_end(now bigint, found_job job_rows, retry_base float8, retry_cap float8, most_lost integer) RETURNS ending
 LANGUAGE plpgsql AS $$
 DECLARE
     one ending;
@@ -66,11 +66,11 @@ BEGIN
         one.code := 'timeout';
         one.threshold := regexp_replace(found_job.timeout_seconds::text, '^\d+$', '\&.0');
         one.message := format('The attempt was stopped after %s s, its time limit.', found_job.timeout_seconds);
-        one.meta := '{"threshold_seconds":' || one.threshold || ',"started_at":' || said(time_text(found_job.attempt_started_at))
-            || ',"detected_at":' || said(time_text(now)) || '}';
+        one.meta := '{"threshold_seconds":' || one.threshold || ',"started_at":' || json_string(time_text(found_job.attempt_started_at))
+            || ',"detected_at":' || json_string(time_text(now)) || '}';
         IF found_job.retry_count < found_job.max_retries THEN
             one.outcome := 'retry';
-            one.delay := (draw() * least(retry_cap, retry_base * power(2, least(found_job.retry_count, 60))) * 1000000)::bigint;
+            one.delay := (random_fraction() * least(retry_cap, retry_base * power(2, least(found_job.retry_count, 60))) * 1000000)::bigint;
         ELSE
             one.outcome := 'failed';
             one.code := CASE WHEN found_job.max_retries > 0 THEN 'timeout_max_retries' ELSE 'timeout' END;
@@ -78,7 +78,7 @@ BEGIN
             one.hint := 'retry_with_backoff';
         END IF;
     ELSIF found_job.lost_count + 1 >= most_lost THEN
-        one := lost_for_good(one, most_lost);
+        one := fail_lost(one, most_lost);
     ELSE
         one.outcome := 'lost';
         one.lost := 1;

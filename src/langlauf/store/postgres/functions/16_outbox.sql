@@ -1,10 +1,10 @@
--- The outbox: whoever writes events leaves the messages about them in the same transaction. What is copied was told where it
--- comes from, and events of a store of the earlier system are old news.
+-- The outbox: the transaction that writes events also writes their messages. Copied and imported events have none: their store
+-- has sent them.
 
--- Leaves messages about events, named by their jobs and numbers, where somebody is to hear of them.
-CREATE OR REPLACE FUNCTION tell_outside(org_ids text[], keys uuid[], seqs integer[]) RETURNS void LANGUAGE plpgsql AS $$
+-- Writes messages about events to endpoints and subscriptions.
+CREATE OR REPLACE FUNCTION insert_messages(org_ids text[], keys uuid[], seqs integer[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    -- Most events interest nobody: that is seen at a glance.
+    -- Most events have no receiver: return at once.
     IF NOT EXISTS (SELECT 1 FROM webhook_endpoints WHERE org_id = ANY (org_ids) AND disabled_at IS NULL)
         AND NOT EXISTS (SELECT 1 FROM job_wishes WHERE job_id = ANY (keys::text[]))
         AND NOT EXISTS (SELECT 1 FROM job_rows WHERE job = ANY (keys) AND job_name IS NOT NULL)
@@ -18,10 +18,10 @@ BEGIN
         told.job_id || ':' || receiver.channel || ':async.job.' || told.subject || receiver.mark
             || CASE WHEN told.last THEN '' ELSE ':' || told.event_seq END,
         told.occurred_at, told.occurred_at,
-        '{"job_id":' || said(told.job_id) || ',"status":' || said(told.status) || ',"event_seq":' || told.event_seq
-            || ',"event_id":' || said(told.event_id) || ',"trace_id":' || said(told.trace_id) || ',"result_id":'
-            || said(coalesce(told.payload_json::json ->> 'result_id', CASE told.subject WHEN 'failed' THEN about.result_id END))
-            || ',"language":' || said(receiver.language) || '}',
+        '{"job_id":' || json_string(told.job_id) || ',"status":' || json_string(told.status) || ',"event_seq":' || told.event_seq
+            || ',"event_id":' || json_string(told.event_id) || ',"trace_id":' || json_string(told.trace_id) || ',"result_id":'
+            || json_string(coalesce(told.payload_json::json ->> 'result_id', CASE told.subject WHEN 'failed' THEN about.result_id END))
+            || ',"language":' || json_string(receiver.language) || '}',
         receiver.endpoint_id, receiver.target, receiver.lane
     FROM (
         SELECT *, substr(event_type, 5) AS status, CASE event_type WHEN 'job.running' THEN 'started' ELSE substr(event_type, 5) END AS subject,
@@ -35,12 +35,12 @@ BEGIN
         WHERE endpoint.org_id = told.org_id AND endpoint.disabled_at IS NULL
           AND strpos(endpoint.subjects, ',' || told.subject || ',') > 0
         UNION ALL
-        -- Most jobs wish nothing: only their ends are worth a look.
+        -- Subscriptions only receive the end of a job.
         SELECT wish.channel, NULL, wish.target, wish.lane, CASE wish.channel WHEN 'webhook' THEN ':job' ELSE '' END, wish.language
         FROM job_wishes AS wish
         WHERE told.last AND wish.org_id = told.org_id AND wish.job_id = told.job_id
           AND (wish.channel = 'webhook' OR told.subject IN ('completed', 'failed'))
-          -- An endpoint that hears of it anyway is not told twice.
+          -- An endpoint with the same URL receives it already.
           AND NOT EXISTS (
               SELECT 1 FROM webhook_endpoints AS known
               WHERE wish.channel = 'webhook' AND known.org_id = wish.org_id AND known.url = wish.target

@@ -1,8 +1,8 @@
 -- query: read_job(id text) RETURNS SETOF job_views
 SELECT one.* FROM job_views AS one WHERE one.org_id = org AND one.job = key_of(id);
 
--- A job with its latest events, the last first, and its result where that is no larger than so many bytes: its size is known
--- without reading it.
+-- A job with its latest events, newest first, and its result if it is no larger than `most_bytes`; its size is known without
+-- reading it.
 -- query: read_status(id text, most_events integer, most_bytes bigint)
 --   RETURNS TABLE (view job_views, events job_events[], result text)
 SELECT one,
@@ -20,8 +20,8 @@ SELECT first.input FROM event_rows AS first WHERE first.org_id = org AND first.j
 SELECT event.* FROM job_events AS event WHERE event.org_id = org AND event.job = key_of(id) AND event.event_seq > past
 ORDER BY event.event_seq LIMIT most;
 
--- The next events, up to the one with which they have so many bytes; whether there may be more already; and where there are
--- none, whether none will ever come.
+-- The next events, up to the one that reaches `most_bytes`; whether there may be more; and if there are none, whether none will
+-- follow.
 CREATE OR REPLACE FUNCTION read_log(org text, id text, past integer, most integer, most_bytes bigint)
 RETURNS TABLE (events job_events[], more boolean, gone boolean) LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -49,8 +49,7 @@ END $$;
 SELECT {snapshot_names} FROM job_results AS one WHERE one.org_id = org AND one.job = key_of(id) AND one.removed_at IS NULL
 ORDER BY one.result_seq;
 
--- The snapshot that was asked for, and the one that is given for it: that one, or the newest of its job. The final one has
--- the highest number, so the newest is the last.
+-- The requested snapshot, and the delivered one: the same, or the newest of its job, which has the highest number.
 -- query: read_result(id text, newest boolean, whole boolean)
 --   RETURNS TABLE (view job_views, requested snapshots, delivered snapshots, payload text, views text)
 SELECT found.view, asked.snapshot, given.snapshot, parts.payload, parts.views
@@ -86,7 +85,7 @@ WHERE one.org_id = org AND one.job_id = id AND one.chunk_key = ANY (keys);
 -- query: read_views(id text) RETURNS text
 SELECT one.views FROM job_results AS one WHERE one.org_id = org AND one.result = key_of(id);
 
--- Completed jobs of an analysis before a position, the last to end first, with their inputs: so many and no more.
+-- Completed jobs of an analysis before a position, the last to end first, with their inputs.
 -- query: read_completed(wanted text, before_at bigint, before_id text, most integer)
 --   RETURNS TABLE (job_id text, result_id text, finished_at bigint, payload text)
 SELECT one.job_id, one.result_id, one.finished_at, one.payload FROM jobs AS one
@@ -95,7 +94,7 @@ WHERE one.org_id = org AND one.status = 'completed' AND one.finished_at IS NOT N
   AND one.finished_at <= before_at AND (one.finished_at, one.job) < (before_at, key_of(before_id))
 ORDER BY one.finished_at DESC, one.job DESC LIMIT most;
 
--- What some jobs were asked, for lists that say what each is about: no more than a glance.
+-- Inputs of jobs for lists, without large ones.
 -- query: read_inputs(job_ids text[], largest integer) RETURNS TABLE (job_id text, payload text)
 SELECT one.job_id, one.payload FROM unnest(job_ids) AS wanted (job_id)
 CROSS JOIN LATERAL (
@@ -103,13 +102,12 @@ CROSS JOIN LATERAL (
     WHERE first.org_id = org AND first.job = key_of(wanted.job_id) AND first.event_seq = 1
       AND octet_length(first.input) <= largest OFFSET 0) AS one;
 
--- Whom a job asked to be told of its end: a job that repeats it asks the same.
+-- The subscriptions of a job, which a retry of it copies.
 -- query: read_wishes(id text) RETURNS TABLE (channel text, target text, lane text, language text)
 SELECT wish.channel, wish.target, wish.lane, wish.language FROM job_wishes AS wish
 WHERE wish.org_id = org AND wish.job_id = id ORDER BY wish.channel;
 
--- Payloads as bytes, to be sent on undecoded.
--- How large the payload of a snapshot is, and the payload itself where it is small; no row where it is not kept here.
+-- The size of a snapshot's payload, and a small payload itself; no row if the payload is not in the database.
 -- query: read_payload_size(id text, small integer) RETURNS TABLE (size integer, payload text)
 SELECT octet_length(one.payload), CASE WHEN octet_length(one.payload) <= small THEN one.payload END
 FROM job_results AS one WHERE one.org_id = org AND one.result = key_of(id) AND one.payload IS NOT NULL;

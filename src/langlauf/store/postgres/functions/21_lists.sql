@@ -1,5 +1,6 @@
--- Jobs that have started and not ended: they are leased, or wait for another attempt. No index holds them as such, for it
--- would be rewritten at every step of every job.
+-- Jobs that have started and not ended. No index holds exactly these, as it would change at every step of every job. Lists scan
+-- jobs in the order of time in bounded steps, however few match a filter. `OFFSET 0` keeps lookups by key from being planned as
+-- scans of an org while the table is empty.
 -- query: read_started(most integer) RETURNS TABLE (job uuid, status text, queued_at bigint)
 (SELECT held.job, held.status, held.queued_at FROM job_rows AS held WHERE held.deadline_at > 0 AND held.org_id = org LIMIT most)
 UNION ALL
@@ -7,8 +8,7 @@ UNION ALL
  WHERE due.org_id = org AND due.next_attempt_at IS NOT NULL LIMIT most)
 LIMIT most;
 
--- How many jobs are in each state, counted no further than told. The order keeps the planner to the index of states, also on
--- a table that is still empty.
+-- Jobs by state, each counted up to `most`. ORDER BY makes the planner use the index of states, also on an empty table.
 CREATE OR REPLACE FUNCTION read_counts(org text, most integer) RETURNS TABLE (status text, counted bigint) LANGUAGE plpgsql STABLE AS $$
 BEGIN
     PERFORM set_config('langlauf.org_id', org, true);
@@ -25,7 +25,7 @@ BEGIN
                 ORDER BY one.finished_at DESC LIMIT most) AS newest_few) AS few;
 END $$;
 
--- All jobs in a state, where they are no more than so many: then they need not be looked for among the others.
+-- All jobs in a state if they are at most `most`, else NULL: few jobs need not be scanned for.
 CREATE OR REPLACE FUNCTION read_few(org text, state text, most integer) RETURNS uuid[] LANGUAGE plpgsql STABLE AS $$
 DECLARE
     found uuid[];
@@ -47,7 +47,7 @@ BEGIN
                 LIMIT most + 1) AS one
             WHERE lane.org_id = org AND lane.waiting > 0 LIMIT most + 1);
     ELSE
-        -- Those that run and those that have shown something are few together, or are not known to be.
+        -- Running and partial jobs are counted together.
         IF (SELECT count(*) FROM read_started(org, most + 1)) > most THEN
             RETURN NULL;
         END IF;
@@ -56,8 +56,8 @@ BEGIN
     RETURN CASE WHEN cardinality(found) <= most THEN found END;
 END $$;
 
--- One look: so many jobs before a position, those of them that fit, and where the look ended unless nothing is behind. `few`
--- are the jobs to look among, where they are known; else it looks along the failed ones or along all.
+-- One step: `walk` jobs before a position, those that match, and where the step ended unless nothing follows. It scans `few` if
+-- given, else failed jobs or all.
 CREATE OR REPLACE FUNCTION read_jobs(
     org text, few uuid[], state text, name text, code text, words text, largest integer, since bigint,
     before_at bigint, before_id text, walk integer, most integer
@@ -111,7 +111,7 @@ BEGIN
     RETURN NEXT;
 END $$;
 
--- Failed jobs, newest first, and whether somebody had them run again: a look by key for each, which LIMIT keeps it.
+-- Failed jobs, newest first, and whether they were retried.
 -- query: read_failures(since bigint, before_at bigint, before_id text, longest integer, most integer)
 --   RETURNS TABLE (job_id text, analysis text, error_code text, error_message text, queued_at bigint,
 --   failed_at bigint, repeated boolean)
@@ -124,8 +124,8 @@ WHERE one.org_id = org AND one.failed_at IS NOT NULL AND one.queued_at >= since
   AND one.queued_at <= before_at AND (one.queued_at, one.job) < (before_at, key_of(before_id))
 ORDER BY one.queued_at DESC, one.job DESC LIMIT most;
 
--- Some lines of an org's history and how many there are. Jobs that work and have a snapshot are few and in no index: they are
--- put among the ended ones, of which that many more are read, from whichever end is nearer.
+-- A page of an org's history and the total. Running jobs with a snapshot are few and in no index: they are merged into the
+-- ended ones, which are read from the nearer end.
 CREATE OR REPLACE FUNCTION read_history(org text, skipped bigint, most integer)
 RETURNS TABLE (entries history_entry[], counted bigint) LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -167,8 +167,7 @@ BEGIN
     RETURN NEXT;
 END $$;
 
--- The newest messages for people before a position, from an instant on: what follows from the ends of jobs, and what an earlier
--- system left. Each kind in the order of its index.
+-- The newest in-app messages before a position and after an instant: those derived from jobs and those that an import brought.
 CREATE OR REPLACE FUNCTION read_messages(org text, before_at bigint, before_id text, since bigint, most integer)
 RETURNS TABLE (created_at bigint, notification_id text, job_id text, read_at bigint, stored boolean) LANGUAGE plpgsql STABLE AS $$
 BEGIN
@@ -190,7 +189,7 @@ BEGIN
         ORDER BY newest.created_at DESC, newest.notification_id DESC LIMIT most;
 END $$;
 
--- Messages for people, newest first, each with its job and whether nobody has seen it.
+-- In-app messages, newest first, with their jobs and whether they are unread.
 CREATE OR REPLACE FUNCTION read_inbox(org text, before_at bigint, before_id text, most integer)
 RETURNS TABLE (message notifications, view job_views, unread boolean) LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -212,7 +211,7 @@ BEGIN
         ORDER BY newest.created_at DESC, newest.notification_id DESC;
 END $$;
 
--- Among the newest so many, down to where all are seen.
+-- Unread messages among the newest `walk`.
 CREATE OR REPLACE FUNCTION read_unread(org text, walk integer) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
 DECLARE
     seen_until bigint;
@@ -224,8 +223,8 @@ BEGIN
         WHERE newest.read_at IS NULL);
 END $$;
 
--- Remembers that one message was seen, or all up to an instant that has passed. Only ever later. The id of a message that follows
--- from a job is turned back into the job's, whatever version that has.
+-- Marks one message as read, or all up to a past instant; a mark never moves back. The id of a derived message gives the job's
+-- id, whatever UUID version that has.
 CREATE OR REPLACE FUNCTION mark_read(at bigint, org text, message text, until bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     now CONSTANT bigint := moment(at);
@@ -252,7 +251,7 @@ BEGIN
     RETURN changed + more > 0;
 END $$;
 
--- The jobs of an org that are held, before a position, the last that was held first.
+-- Held jobs before a position, the last held first.
 -- query: read_held(before_at bigint, before_id text, most integer) RETURNS SETOF job_views
 SELECT view.* FROM (
     SELECT one.held_at, one.job FROM job_rows AS one
@@ -262,8 +261,8 @@ CROSS JOIN LATERAL (
     SELECT * FROM job_views AS found WHERE found.org_id = org AND found.job = held.job OFFSET 0) AS view
 ORDER BY held.held_at DESC, held.job DESC;
 
--- Holds the job of a result, or releases it: whose it is, and since when it is gone where it is. The job is locked first and
--- looked at behind that: what retention takes at the same time is gone or is held, never both.
+-- Holds or releases the job of a result; returns the job and when the result was removed. The job is locked first, so that
+-- retention either removes it or finds it held.
 CREATE OR REPLACE FUNCTION hold_result(at bigint, org text, id text, wished boolean, who text, why text)
 RETURNS TABLE (job_id text, removed_at bigint) LANGUAGE plpgsql AS $$
 DECLARE
@@ -282,7 +281,7 @@ BEGIN
     RETURN QUERY SELECT one.job_id, one.removed_at FROM job_results AS one WHERE one.org_id = org AND one.result = wanted;
 END $$;
 
--- The first and the last waiting job of each analysis and class, each one look into the index.
+-- The first and last waiting job of each lane and class, one index lookup each.
 -- query: read_ranks()
 --   RETURNS TABLE ( analysis text, priority_class text, lane_waiting integer, first_ticket bigint,
 --   last_ticket bigint, first_at bigint, last_at bigint )

@@ -1,4 +1,4 @@
--- How many jobs wait and run. A lease that has ended does not count.
+-- The number of waiting jobs and of live leases.
 CREATE OR REPLACE FUNCTION depth(at bigint) RETURNS TABLE (waiting bigint, running bigint) LANGUAGE sql STABLE AS $$
     SELECT (SELECT coalesce(sum(waiting), 0)::bigint FROM waiting_counts),
            (SELECT count(*) FROM jobs WHERE deadline_at > 0 AND lease_expires_at > (SELECT moment(at)))
@@ -8,7 +8,7 @@ CREATE OR REPLACE FUNCTION paces() RETURNS TABLE (analysis text, mean_seconds fl
     SELECT analysis, mean_seconds FROM pace
 $$;
 
--- All that waits and runs over all orgs, at one moment: as many rows as lanes that wait and jobs that run.
+-- Waiting lanes and running jobs of all orgs at one instant.
 CREATE OR REPLACE FUNCTION load(at bigint) RETURNS TABLE (seen_at bigint, virtual_now bigint, lanes lane_load[], runs run_load[])
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -24,7 +24,7 @@ BEGIN
         FROM lane_clock AS clock;
 END $$;
 
--- How followed jobs of all orgs are doing, in one look.
+-- The progress of followed jobs.
 -- query: pulses(org_ids text[], job_ids text[])
 --   RETURNS TABLE ( org_id text, job_id text, event_seq integer, result_expired boolean, events_expired boolean,
 --   lease_expires_at bigint, held_at bigint )
@@ -33,9 +33,8 @@ SELECT job.org_id, job.job_id, job.event_seq, job.result_expired_at IS NOT NULL,
 FROM unnest(org_ids, job_ids) AS followed (org_id, job_id)
 JOIN job_views AS job ON job.org_id = followed.org_id AND job.job = key_of(followed.job_id);
 
--- A mark of each followed org that any change of its jobs changes, in one look: when its last job was accepted, when one of
--- each final state was last written, and how far those are that run. A job that waits for another attempt left those that
--- run, or comes back to them.
+-- A version of each org that changes with any of its jobs: when the last one was accepted, when the last one of each final
+-- state ended, and the progress of running ones. A job that waits for a retry has left the running ones.
 -- query: org_pulses(org_ids text[]) RETURNS TABLE (org_id text, mark text)
 SELECT followed.org_id, concat_ws('.',
     coalesce((SELECT input.queued_at FROM jobs AS input
@@ -50,7 +49,7 @@ SELECT followed.org_id, concat_ws('.',
      FROM jobs AS job WHERE job.deadline_at > 0 AND job.org_id = followed.org_id))
 FROM unnest(org_ids) AS followed (org_id);
 
--- What snapshots of these jobs name outside of the database, and whether no more will come.
+-- The blobs of these jobs, and whether no more will follow.
 -- query: kept_payloads(org_ids text[], job_ids text[]) RETURNS TABLE (org_id text, job_id text, ended boolean, refs text[])
 SELECT job.org_id, job.job_id, job.finished_at IS NOT NULL, ARRAY(
     SELECT shown.result_payload_ref FROM job_results AS shown
@@ -59,12 +58,12 @@ SELECT job.org_id, job.job_id, job.finished_at IS NOT NULL, ARRAY(
 FROM unnest(org_ids, job_ids) AS asked (org_id, job_id)
 JOIN jobs AS job ON job.org_id = asked.org_id AND job.job = key_of(asked.job_id);
 
--- Which schema this is: the number of its last migration.
+-- The number of the last migration.
 CREATE OR REPLACE FUNCTION schema_number() RETURNS integer LANGUAGE sql STABLE AS $$
     SELECT coalesce(max(number), 0) FROM migrations
 $$;
 
--- The newest that ended since then: the ways to end, each in the order of its index, merged until there are enough.
+-- The newest ended jobs of each final state, merged.
 -- query: read_ended(since bigint, most integer) RETURNS SETOF ended_job
 SELECT one.org_id, one.analysis, one.status, one.queued_at, one.started_at, one.finished_at, one.error_code,
     CASE one.status WHEN 'failed' THEN one.job_id END
@@ -74,7 +73,7 @@ FROM unnest('{completed, failed, canceled}'::text[]) AS state (name) CROSS JOIN 
     ORDER BY job.finished_at DESC LIMIT most) AS one
 ORDER BY one.finished_at DESC LIMIT most;
 
--- When the jobs were queued that wait now, of each queue and class so many at most: tickets have the order of time.
+-- When waiting jobs were queued, up to `most` of each lane and class, in the order of tickets.
 -- query: read_queued(since bigint, most integer) RETURNS TABLE (queued_at bigint)
 SELECT one.queued_at
 FROM lanes AS lane

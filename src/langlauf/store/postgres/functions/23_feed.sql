@@ -1,15 +1,14 @@
--- The feed: what goes out of an org's events, in an order in which nothing is ever passed over, although hosts commit in any
--- order.
+-- The feed: the events of an org in an order in which a reader misses none, although transactions commit in any order.
 --
--- An event is marked with the newest transaction that was known to be over, or with its own where that is newer. So
---   * an event that is not committed yet has the mark of its own transaction or a later one: whoever reads no further than the
---     oldest transaction that is still open has passed none of them;
---   * an event that saw another one committed, such as the next one of the same job, has the same mark or a later one, although
---     its transaction may have begun earlier and waited.
--- What is brought from elsewhere has no mark: it comes first, in the order of its times.
+-- The mark of an event is the newest transaction known to have ended, or its own if that is newer. So
+--   * an uncommitted event has the mark of its transaction or a later one: a reader that stops at the oldest open transaction
+--     misses none;
+--   * an event that follows a committed one, such as the next of the same job, has the same mark or a later one, even if its
+--     transaction began earlier and waited.
+-- Copied and imported events have no mark: they come first, by time.
 
--- The mark of events that are written now. It asks anew what is over: the statement that writes may have waited for a
--- transaction since it began. One that changes jobs asks once, when all of them are changed.
+-- The mark of events written now, from a fresh snapshot: the writing statement may have waited for a transaction. A statement
+-- that changes jobs calls it once, after all changes.
 CREATE OR REPLACE FUNCTION feed_mark() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     RETURN greatest(pg_current_xact_id()::text::bigint, pg_snapshot_xmax(pg_current_snapshot())::text::bigint - 1);
@@ -24,16 +23,16 @@ GRANT EXECUTE ON FUNCTION read_feed_home() TO langlauf_engine;
 
 INSERT INTO feed_home (only_row, home) VALUES (1, read_feed_home()) ON CONFLICT DO NOTHING;
 
--- When a store is opened: marks that were counted elsewhere are taken away, and those events come in the order of their times.
--- Nobody writes to a store before it was opened.
-CREATE OR REPLACE FUNCTION settle_feed() RETURNS bigint LANGUAGE plpgsql AS $$
+-- When a store is opened: clears marks counted by another database, so that those events come by time. No host writes before
+-- the store is open.
+CREATE OR REPLACE FUNCTION clear_foreign_marks() RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     moved bigint;
 BEGIN
     IF EXISTS (SELECT FROM feed_home WHERE home = read_feed_home()) THEN
         RETURN 0;
     END IF;
-    -- Another host may have been faster while this one waited for the row.
+    -- Another host may have done it while this one waited for the row.
     UPDATE feed_home SET home = read_feed_home() WHERE home <> read_feed_home();
     IF NOT FOUND THEN
         RETURN 0;
@@ -43,17 +42,16 @@ BEGIN
     RETURN moved;
 END $$;
 
--- Which life of which database this is: a server that was set back to an earlier state, or replaced by one that had not heard
--- of everything yet, goes on in another timeline and gives out the same marks again.
+-- The identity of a database and its timeline: a server restored to an earlier state, or replaced by a lagging standby,
+-- continues in another timeline and issues the same marks again.
 CREATE OR REPLACE FUNCTION read_feed_life() RETURNS text LANGUAGE sql STABLE AS $$
     SELECT read_feed_home() || '-' || timeline_id FROM pg_control_checkpoint()
 $$;
 
--- The events behind a place, no more than `walk` of any kind and `most` of the wanted ones, and where the walk ended; with what
--- those jobs have to show that failed. A place of
--- another home says when and not where: the events without a mark are read from a while before it, and the others, which are
--- all younger, from the first. One of another timeline, or of transactions that have not been yet, is one of this database, of
--- which the end may have been lost: marks are read from the first one with a time of a while before it.
+-- The events behind a place, scanning at most `walk` and returning at most `most` of the wanted kinds, where the scan ended,
+-- and the results of failed jobs. A place of another database only has a usable time: unmarked events are read from a while
+-- before it, and marked ones, all younger, from the first. A place of another timeline, or of future transactions, may be
+-- behind a loss: marks are read from a while before its time.
 CREATE OR REPLACE FUNCTION read_feed(
     org text, place_life text, place_mark bigint, place_at bigint, place_job text, place_seq integer, kinds text[], walk integer,
     most integer, overlap bigint
@@ -83,7 +81,7 @@ BEGIN
     END IF;
     unmarked_first := place_mark = 0;
     FOR one IN
-        -- An append runs its parts in their order, and the second only if the first was not enough.
+        -- An append runs its parts in order, the second only if the first was not enough.
         SELECT * FROM (
             SELECT * FROM job_events AS event
             WHERE unmarked_first AND event.org_id = org AND event.feed_mark IS NULL
@@ -118,8 +116,8 @@ BEGIN
     RETURN NEXT;
 END $$;
 
--- The first mark of an org that may have events of that time or later: transactions write within seconds of their time, and
--- `since` is earlier by more than that. Whoever would have to go back far begins with the first of all.
+-- The first mark of an org that may have events of that time or later: transactions write within seconds, and `since` is
+-- earlier by more than that. Beyond 20,000 events it is the first of all.
 CREATE OR REPLACE FUNCTION read_feed_mark(org text, since bigint) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
 DECLARE
     far CONSTANT integer := 20000;
@@ -140,7 +138,7 @@ BEGIN
     RETURN CASE WHEN looked_at = far THEN 1 ELSE first END;
 END $$;
 
--- Where the feed ends now: whatever is not over yet comes behind it.
+-- The end of the feed: open transactions come behind it.
 CREATE OR REPLACE FUNCTION read_feed_end(org text) RETURNS TABLE (life text, mark bigint, at bigint) LANGUAGE plpgsql STABLE AS $$
 BEGIN
     PERFORM set_config('langlauf.org_id', org, true);

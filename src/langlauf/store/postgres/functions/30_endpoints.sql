@@ -1,4 +1,4 @@
--- Those who add endpoints of an org take turns, so that it has no more than it may.
+-- Adds an endpoint unless the org has reached its limit; an advisory lock per org serialises this.
 CREATE OR REPLACE FUNCTION add_endpoint(at bigint, org text, endpoint text, address text, title text, wanted text, most integer)
 RETURNS SETOF endpoint_views LANGUAGE plpgsql AS $$
 BEGIN
@@ -12,8 +12,8 @@ BEGIN
     END IF;
 END $$;
 
--- What waits for an endpoint that is not called any more; what is being sent may still arrive, and is not noted. A message
--- that somebody has in hand at this moment is left to them: whoever claims it next gives it up.
+-- Fails the waiting messages of an endpoint that is disabled or removed. One that is being sent may still arrive, unrecorded.
+-- Locked messages are skipped: the next claim fails them.
 CREATE OR REPLACE FUNCTION give_up_waiting(org text, endpoint text, reason text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     WITH waiting AS (
@@ -25,7 +25,7 @@ BEGIN
     WHERE message.notification_id = waiting.notification_id AND message.org_id = waiting.org_id AND message.delivery_status = 'pending';
 END $$;
 
--- Lanes are locked before endpoints, here and where an attempt ends.
+-- Lanes are locked before endpoints, here and in `finish_delivery`.
 CREATE OR REPLACE FUNCTION change_endpoint(
     at bigint, org text, endpoint text, title text, wanted text, enable boolean, reason text, rotate bigint
 ) RETURNS SETOF endpoint_views LANGUAGE plpgsql AS $$

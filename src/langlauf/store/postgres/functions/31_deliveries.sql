@@ -1,5 +1,5 @@
--- The lanes that have something to send now, each with when its first message is due and how many more of it may be taken:
--- none while it is paused, one by one until it works again. One look per lane, however much waits in it.
+-- Lanes with a due message, when it is due, and how many may be claimed: none while paused, one while failing. One lookup per
+-- lane, however many messages wait.
 -- query: lanes_with_room(now bigint, most_of_lane integer, cautious_after integer)
 --   RETURNS TABLE (org_id text, lane text, due_at bigint, failures integer, room bigint)
 WITH RECURSIVE walk AS (
@@ -28,12 +28,10 @@ CROSS JOIN LATERAL (
     SELECT CASE WHEN coalesce(trouble.failures, 0) >= cautious_after THEN 1 ELSE most_of_lane END AS most) AS places
 WHERE waiting.due_at <= now AND coalesce(trouble.paused_until, now) <= now;
 
--- Hands out messages that are due: by turns to the orgs, of each the longest due lanes first, and one message of each lane, so
--- that none holds up another. What an org has under way counts as turns that it had.
--- Those who claim take turns, so that what is under way in a lane is counted by one after the other; most find nothing, and
--- neither wait nor write. The number of the attempt is the fence: it grows here and nowhere else. A message to an endpoint that
--- is gone or disabled is given up: it was on its way into the outbox, or claimed, when that was said. A process that
--- cannot send mail leaves it to others.
+-- Claims due messages: orgs take turns, of each the longest due lanes first, one message per lane in turn; messages in flight
+-- count as turns. An advisory lock serialises claims, so that messages in flight are counted correctly; most claims find
+-- nothing and neither lock nor write. The attempt number is the fencing token and grows only here. Messages to removed or
+-- disabled endpoints are failed: they were inserted or claimed at that moment. A process without mail skips mail.
 CREATE OR REPLACE FUNCTION claim_deliveries(at bigint, most integer, most_of_lane integer, claim bigint, cautious_after integer, with_mail boolean DEFAULT true)
 RETURNS TABLE (
     org_id text, notification_id text, job_id text, channel text, template_key text, created_at bigint, payload_json text,
@@ -80,7 +78,7 @@ BEGIN
             RETURNING message.*, picked.failures, picked.turn, picked.due_at, picked.gone)
         SELECT taken.org_id, taken.notification_id, taken.job_id, taken.channel, taken.template_key, taken.created_at,
             taken.payload_json, taken.attempt_count, 1 + (
-                -- A claim that came to nothing is no try.
+                -- A claim without a recorded attempt is no try.
                 SELECT count(*) FROM delivery_attempts AS tried
                 WHERE tried.notification_id = taken.notification_id AND tried.org_id = taken.org_id
                   AND tried.attempt > taken.tries_from)::integer, coalesce(goes_to.url, taken.target),
@@ -90,7 +88,7 @@ BEGIN
             SELECT named.url, named.endpoint_id, named.version, named.former_until FROM webhook_endpoints AS named
             WHERE taken.endpoint_id IS NOT NULL AND named.endpoint_id = taken.endpoint_id AND named.org_id = taken.org_id
             UNION ALL
-            -- The job's own address may be one that the org has an endpoint for: then that one's secret signs.
+            -- If the org has an endpoint with the job's URL, its secret signs.
             SELECT same.url, same.endpoint_id, same.version, same.former_until FROM webhook_endpoints AS same
             WHERE taken.endpoint_id IS NULL AND taken.channel = 'webhook'
               AND same.org_id = taken.org_id AND same.url = taken.target) AS goes_to ON true
@@ -101,8 +99,8 @@ BEGIN
         ORDER BY taken.turn, taken.due_at;
 END $$;
 
--- Notes how an attempt went, once, unless another one was made meanwhile. Whoever did not hear the answer and says it again
--- hears the same. Locks are taken in one order: the message, its lane, its endpoint; others of its lane only where nobody has them.
+-- Records an attempt, once, unless a later one was claimed; a repeat returns the same. Lock order: the message, its lane, its
+-- endpoint; other messages of the lane are skipped if locked.
 CREATE OR REPLACE FUNCTION finish_delivery(
     at bigint, org text, message text, attempt_no integer, outcome text, took float8, retry bigint, code integer, failure text,
     answer text, pause bigint, lane_failed boolean, disable text
@@ -135,7 +133,7 @@ BEGIN
     ELSIF outcome = 'sent' THEN
         DELETE FROM delivery_lanes WHERE org_id = org AND lane = ended.lane;
         IF FOUND THEN
-            PERFORM hasten_lane(now, org, ended.lane);
+            PERFORM make_lane_due(now, org, ended.lane);
         END IF;
     END IF;
     IF disable IS NOT NULL AND ended.endpoint_id IS NOT NULL THEN
@@ -144,8 +142,8 @@ BEGIN
     RETURN true;
 END $$;
 
--- A lane that works again need not wait for the times that were set while it did not.
-CREATE OR REPLACE FUNCTION hasten_lane(now bigint, org text, name text) RETURNS void LANGUAGE plpgsql AS $$
+-- Makes waiting messages of a recovered lane due now.
+CREATE OR REPLACE FUNCTION make_lane_due(now bigint, org text, name text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     WITH late AS (
         SELECT org_id, notification_id FROM outbox
@@ -156,8 +154,8 @@ BEGIN
     WHERE message.notification_id = late.notification_id AND message.org_id = late.org_id AND message.delivery_status = 'pending';
 END $$;
 
--- Makes settled messages due again, with all their tries: one, or what of an endpoint is settled since an instant, the oldest
--- first. An endpoint that is not called is not called by this either.
+-- Makes settled messages due again with all their tries: one, or those of an endpoint since an instant, oldest first. Disabled
+-- endpoints are skipped.
 CREATE OR REPLACE FUNCTION replay(at bigint, org text, message text, endpoint text, since bigint, sent_too boolean, most integer)
 RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
@@ -170,7 +168,7 @@ BEGIN
             WHERE one.org_id = org AND one.endpoint_id = endpoint AND one.created_at >= since AND one.delivery_status <> 'pending'
             ORDER BY one.created_at, one.notification_id LIMIT most);
     ELSIF message IS NULL THEN
-        -- What failed is little beside what arrived: it is looked for by its state. IS TRUE keeps the index of endpoints away.
+        -- Failed messages are few: find them by state. IS TRUE keeps the planner from the index of endpoints.
         found := ARRAY(
             SELECT one.notification_id FROM unnest('{failed, suppressed}'::text[]) AS state (name) CROSS JOIN LATERAL (
                 SELECT few.notification_id, few.created_at FROM outbox AS few
@@ -197,7 +195,7 @@ BEGIN
     RETURN changed;
 END $$;
 
--- How sending goes over all orgs.
+-- Delivery figures over all orgs.
 CREATE OR REPLACE FUNCTION delivery_figures(
     at bigint, OUT channels text[], OUT counts bigint[], OUT oldest_due bigint, OUT paused bigint, OUT disabled bigint
 ) LANGUAGE plpgsql STABLE AS $$
@@ -207,7 +205,7 @@ BEGIN
     SELECT array_agg(kind.channel), array_agg(kind.counted) INTO channels, counts
     FROM (SELECT channel, count(*) AS counted FROM outbox
           WHERE delivery_status = 'pending' AND channel <> 'in_app' AND lane IS NOT NULL GROUP BY channel) AS kind;
-    -- What is being sent is due when its claim is over.
+    -- A message in flight is due when its claim expires.
     oldest_due := (SELECT min(look.due_at) FROM lanes_with_room(now, 1, 1) AS look);
     paused := (SELECT count(*) FROM delivery_lanes WHERE paused_until > now);
     disabled := (SELECT count(*) FROM webhook_endpoints WHERE disabled_at IS NOT NULL);
@@ -219,8 +217,8 @@ SELECT (SELECT coalesce(sum(counted), 0)::bigint FROM unnest(figures.counts) AS 
     figures.disabled
 FROM delivery_figures(at) AS figures;
 
--- The messages of an org that go out, newest first: of a job, of an endpoint, in a state, or all. Few are in another state than
--- sent: those of an endpoint are looked for among them.
+-- Outgoing messages of an org, newest first, by job, endpoint or state. Unsent ones are few: those of an endpoint are found by
+-- state.
 CREATE OR REPLACE FUNCTION read_deliveries(
     org text, endpoint text, job text, state text, before_at bigint, before_id text, most integer
 ) RETURNS SETOF notifications LANGUAGE plpgsql STABLE AS $$

@@ -14,8 +14,8 @@ END $$;
 SELECT one.* FROM mail_marks AS one
 WHERE one.org_id = org AND (receiver IS NULL OR one.address = receiver) ORDER BY one.address, one.mark;
 
--- Lets a mail out and counts it, or tells why not. Those who ask for an org take turns, so that it has no more than it may.
--- A repeat for the same attempt, after an answer that was lost, is not counted again.
+-- Admits and counts a mail, or returns why not. An advisory lock per org serialises this. A repeat for the same attempt is not
+-- counted again.
 CREATE OR REPLACE FUNCTION admit_mail(
     at bigint, org text, message text, attempt_no integer, receiver text, counted boolean, only_listed boolean,
     org_quota integer, org_window bigint, address_quota integer, address_window bigint

@@ -1,13 +1,12 @@
--- The next version of the keys. Whoever asks keeps the turn until its transaction ends: versions are committed in their
--- order, so whoever reads past one that it has seen misses nothing.
+-- The next version of the keys, locked until the transaction ends: versions are committed in order, so a reader misses none.
 CREATE OR REPLACE FUNCTION next_key_version() RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock('langlauf.api_keys'::regclass::bigint);
     RETURN (SELECT coalesce(max(version), 0) + 1 FROM api_keys);
 END $$;
 
--- Keeps a key unless its id is taken: then nothing comes back, and the caller draws another one. Whoever asks again because
--- the answer was lost brings the same key, and gets it.
+-- Creates a key unless its id exists; then no row is returned, and the caller draws another id. A retry with the same key
+-- returns it.
 CREATE OR REPLACE FUNCTION create_key(
     at bigint, new_id text, org text, new_name text, new_hash text, new_scopes text, ends_at bigint
 ) RETURNS SETOF key_views LANGUAGE plpgsql AS $$
@@ -22,7 +21,7 @@ BEGIN
         WHERE kept.key_id = new_id AND kept.org_id = org AND kept.secret_hash = new_hash;
 END $$;
 
--- Ends a key unless it has ended. With an org, only a key of that org.
+-- Revokes a key unless it is revoked. With an org, only a key of that org.
 CREATE OR REPLACE FUNCTION revoke_key(at bigint, old_id text, org text) RETURNS SETOF key_views LANGUAGE plpgsql AS $$
 DECLARE
     new_version bigint := next_key_version();
@@ -32,7 +31,7 @@ BEGIN
     RETURN QUERY SELECT one.* FROM key_views AS one WHERE one.key_id = old_id AND (org IS NULL OR one.org_id = org);
 END $$;
 
--- Remembers the newest use of each. Rows are locked in one order, so that hosts do not wait for each other in a circle.
+-- Records the last use of keys. Rows are locked in one order, which prevents deadlocks.
 CREATE OR REPLACE FUNCTION note_key_uses(ids text[], times bigint[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM 1 FROM api_keys WHERE key_id = ANY (ids) ORDER BY key_id FOR NO KEY UPDATE;
@@ -51,25 +50,25 @@ BEGIN
     END IF;
 END $$;
 
--- What was made or revoked past a version, with the hash that the key's text must have.
+-- Keys created or revoked after a version, with their hashes.
 -- query: key_changes(past bigint) RETURNS TABLE (key key_views, secret_hash text, version bigint)
 SELECT one, kept.secret_hash, kept.version
 FROM api_keys AS kept JOIN key_views AS one ON one.key_id = kept.key_id
 WHERE kept.version > past ORDER BY kept.version;
 
--- The secret of a purpose, which is the first one anybody brought.
+-- The secret of a purpose; the first one stored wins.
 CREATE OR REPLACE FUNCTION keep_secret(at bigint, wanted text, brought bytea) RETURNS bytea LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO signing_secrets (purpose, secret, created_at) VALUES (wanted, brought, moment(at)) ON CONFLICT DO NOTHING;
     RETURN (SELECT secret FROM signing_secrets WHERE purpose = wanted);
 END $$;
 
--- A secret that was made already; whoever only looks makes none.
+-- A stored secret, without creating one.
 CREATE OR REPLACE FUNCTION kept_secret(wanted text) RETURNS bytea LANGUAGE sql STABLE AS $$
     SELECT secret FROM signing_secrets WHERE purpose = wanted
 $$;
 
--- Whose a job is, or a result, by its id alone; two where an id alone does not say which.
+-- The org of a job or a result by its id; two rows if the id is ambiguous.
 CREATE OR REPLACE FUNCTION owners(kind text, wanted text) RETURNS TABLE (org_id text, job_id text) LANGUAGE plpgsql STABLE AS $$
 BEGIN
     IF kind = 'job' THEN
@@ -79,8 +78,7 @@ BEGIN
     END IF;
 END $$;
 
--- Notes the end of a session, and forgets those that are over by themselves. One transaction at a time: numbers are committed
--- in their order, so a reader past one that it has seen misses nothing.
+-- Records the end of a session, and removes expired ones. A lock keeps numbers committed in order, so a reader misses none.
 CREATE OR REPLACE FUNCTION end_session(at bigint, ended text, ends_at bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock('langlauf.ended_sessions'::regclass::bigint);
@@ -93,8 +91,7 @@ END $$;
 -- query: session_ends(past bigint) RETURNS SETOF ended_sessions
 SELECT * FROM ended_sessions WHERE number > past ORDER BY number;
 
--- Ends all of its keys, and forgets what people called them. They stay: that there ever was a key is what closes a store to
--- callers without one.
+-- Revokes all keys of an org and removes their names. They stay, because the existence of a key is what requires one.
 CREATE OR REPLACE FUNCTION forget_keys(at bigint, org text) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     one text;

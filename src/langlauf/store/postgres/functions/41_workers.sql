@@ -1,5 +1,5 @@
--- Keeps a report, and forgets those that were silent for longer than that. A worker that stops does not come back; its next
--- life has another id.
+-- Stores a worker's report, and removes reports silent for longer than `kept`. A stopped worker does not come back under the
+-- same id.
 CREATE OR REPLACE FUNCTION note_worker(
     at bigint, kept bigint, worker_id text, host text, pid integer, version text, analyses text, slots integer, busy integer,
     every_seconds float8, started_at bigint, stopping boolean
@@ -19,7 +19,7 @@ CREATE OR REPLACE FUNCTION forget_worker(gone text) RETURNS void LANGUAGE sql AS
     DELETE FROM workers WHERE worker_id = gone
 $$;
 
--- Each with the jobs that it holds, and until when: a few rows, as many as run.
+-- Workers with the number of their leases and the latest expiry.
 CREATE OR REPLACE FUNCTION all_workers() RETURNS TABLE (
     worker_id text, host text, pid integer, version text, analyses text, slots integer, busy integer, every_seconds float8,
     started_at bigint, stopping boolean, seen_at bigint, held bigint, held_until bigint
@@ -32,7 +32,7 @@ CREATE OR REPLACE FUNCTION all_workers() RETURNS TABLE (
     ORDER BY worker.started_at, worker.worker_id
 $$;
 
--- Hosts have the same duties: the latest success of any of them counts.
+-- The latest success of any host counts.
 CREATE OR REPLACE FUNCTION note_duty(at bigint, duty text, host text) RETURNS void LANGUAGE sql AS $$
     INSERT INTO duties AS known VALUES (duty, moment(at), host)
     ON CONFLICT (name) DO UPDATE SET succeeded_at = excluded.succeeded_at, host = excluded.host

@@ -1,9 +1,8 @@
--- Retention. Each kind has a function that finds old jobs page by page, and one that takes from some of them. The finders tell:
--- how many rows would go, how many bytes they hold, whether nothing of the kind would be left, and whether a delivery is
--- pending, which keeps everything of the job. A message for people is a record and not a delivery: it stays pending for ever.
+-- Retention: for each kind a finder of old jobs, page by page, and a remover. Finders return how many rows would go, their
+-- bytes, whether none of the kind would be left, and whether a delivery is pending, which keeps everything. In-app messages are
+-- records and stay pending.
 
--- Jobs that have ended and of which these parts are still kept, behind a position and up to an instant, the oldest first. Jobs
--- of which a part was taken are not walked over again.
+-- Ended jobs that still have these parts, after a position and up to an instant, oldest first.
 -- query: ended_page(keeps smallint[], cutoff bigint, after_time bigint, after_org text, after_job text, most integer)
 --   RETURNS SETOF job_views
 SELECT old.* FROM unnest(keeps) AS part (number) CROSS JOIN LATERAL (
@@ -13,7 +12,7 @@ SELECT old.* FROM unnest(keeps) AS part (number) CROSS JOIN LATERAL (
     ORDER BY finished_at, org_id, job LIMIT most) AS old
 ORDER BY old.finished_at, old.org_id, old.job LIMIT most;
 
--- The jobs that ended last, from an instant on and up to another.
+-- The jobs that ended last between two instants.
 -- query: newest_ended(since bigint, until bigint, most integer) RETURNS SETOF job_views
 SELECT job.* FROM unnest('{0, 1, 2, 3}'::smallint[]) AS part (number) CROSS JOIN LATERAL (
     SELECT {job_names}, lease_expires_at, job, result FROM jobs
@@ -21,17 +20,17 @@ SELECT job.* FROM unnest('{0, 1, 2, 3}'::smallint[]) AS part (number) CROSS JOIN
     ORDER BY finished_at DESC LIMIT most) AS job
 ORDER BY job.finished_at DESC LIMIT most;
 
--- query: delivers(org text, job text) RETURNS boolean
+-- query: has_pending_delivery(org text, job text) RETURNS boolean
 SELECT EXISTS (
     SELECT 1 FROM outbox
     WHERE org_id = org AND job_id = job AND channel <> 'in_app' AND delivery_status = 'pending');
 
--- While a delivery is pending everything of a job is kept back, and while it is held all but its events.
+-- A pending delivery keeps everything of a job; a hold keeps all but its events.
 -- query: retirable_results(cutoff bigint, after_time bigint, after_org text, after_job text, most integer, finals bigint,
 --   partials bigint, completed bigint)
 --   RETURNS SETOF retirable
 SELECT job.finished_at, job.org_id::text, job.job_id::text, parts.due, parts.bytes, parts.left_over = 0,
-    job.held_at IS NOT NULL OR delivers(job.org_id, job.job_id)
+    job.held_at IS NOT NULL OR has_pending_delivery(job.org_id, job.job_id)
 FROM ended_page('{2, 3}', cutoff, after_time, after_org, after_job, most) AS job
 CROSS JOIN LATERAL (
     SELECT count(*) FILTER (WHERE goes) AS due, count(*) FILTER (WHERE NOT goes) AS left_over,
@@ -46,7 +45,7 @@ ORDER BY job.finished_at, job.org_id, job.job;
 --   RETURNS SETOF retirable
 SELECT job.finished_at, job.org_id::text, job.job_id::text,
     (SELECT count(*) FROM event_rows AS event WHERE event.job = job.job AND event.org_id = job.org_id AND event.event_type IS NOT NULL),
-    0::bigint, true, delivers(job.org_id, job.job_id)
+    0::bigint, true, has_pending_delivery(job.org_id, job.job_id)
 FROM ended_page('{1, 3}', cutoff, after_time, after_org, after_job, most) AS job
 ORDER BY job.finished_at, job.org_id, job.job;
 
@@ -55,7 +54,7 @@ ORDER BY job.finished_at, job.org_id, job.job;
 SELECT job.finished_at, job.org_id::text, job.job_id::text, 1::bigint,
     (SELECT coalesce(sum(octet_length(chunk.payload)), 0)::bigint FROM job_chunks AS chunk
      WHERE chunk.job_id = job.job_id AND chunk.org_id = job.org_id),
-    true, job.held_at IS NOT NULL OR delivers(job.org_id, job.job_id)
+    true, job.held_at IS NOT NULL OR has_pending_delivery(job.org_id, job.job_id)
 FROM ended_page('{0, 1, 2, 3}', cutoff, after_time, after_org, after_job, most) AS job
 ORDER BY job.finished_at, job.org_id, job.job;
 
@@ -65,11 +64,11 @@ BEGIN
     RETURN ARRAY(
         SELECT due.job FROM job_rows AS due
         JOIN unnest(org_ids, job_ids) AS named (org_id, job_id) ON due.job = key_of(named.job_id) AND due.org_id = named.org_id
-        WHERE due.finished_at <= cutoff AND (with_held OR due.held_at IS NULL) AND NOT delivers(due.org_id, named.job_id)
+        WHERE due.finished_at <= cutoff AND (with_held OR due.held_at IS NULL) AND NOT has_pending_delivery(due.org_id, named.job_id)
         ORDER BY due.job FOR UPDATE OF due SKIP LOCKED);
 END $$;
 
--- What is left says that there was a result: its id, its org and when it went.
+-- A tombstone remains: the result's id, its org and when it was removed.
 CREATE OR REPLACE FUNCTION retire_results(
     at bigint, org_ids text[], job_ids text[], cutoff bigint, finals bigint, partials bigint, completed bigint
 ) RETURNS bigint LANGUAGE plpgsql AS $$
@@ -89,7 +88,7 @@ BEGIN
     RETURN removed;
 END $$;
 
--- The input stays as long as the job.
+-- The input is kept as long as the job.
 CREATE OR REPLACE FUNCTION retire_events(at bigint, org_ids text[], job_ids text[], cutoff bigint) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -107,15 +106,13 @@ BEGIN
     RETURN removed + more;
 END $$;
 
--- A job goes with its input, log, snapshots, tombstones, messages, chunks and key.
 CREATE OR REPLACE FUNCTION retire_jobs(at bigint, org_ids text[], job_ids text[], cutoff bigint) RETURNS bigint
 LANGUAGE plpgsql AS $$
 BEGIN
     RETURN remove_jobs(may_retire(org_ids, job_ids, cutoff, false));
 END $$;
 
--- Removes jobs with all that belongs to them: every table that names a job, by its id or by its key, may have a part of it. For
--- a caller that has made sure, and locked, that they may go.
+-- Removes jobs from every table that refers to a job. The caller has checked and locked them.
 CREATE OR REPLACE FUNCTION remove_jobs(keys uuid[]) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     orgs text[];
@@ -144,8 +141,8 @@ CREATE OR REPLACE FUNCTION count_kept(OUT results bigint, OUT events bigint) LAN
     SELECT (SELECT count(*) FROM job_results WHERE removed_at IS NULL), (SELECT count(*) FROM event_rows WHERE event_type IS NOT NULL)
 $$;
 
--- The youngest jobs beyond each age at which retention takes something: how many were looked at, and how many still have it.
--- Retention begins with the oldest, so that these are the last it comes to.
+-- The youngest jobs older than a retention period: how many there are, and how many still have the part. Retention starts with
+-- the oldest.
 -- query: kept_beyond(kind text, before bigint, most integer) RETURNS TABLE (looked bigint, kept bigint)
 SELECT count(*), count(*) FILTER (WHERE one.held_at IS NULL AND CASE kind
     WHEN 'events' THEN one.events_expired_at IS NULL

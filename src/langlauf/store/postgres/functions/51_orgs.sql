@@ -1,4 +1,4 @@
--- Which tables have rows of orgs, and which of them have rows of a job: what the catalog says, so that none is forgotten.
+-- Tables with rows of orgs, or of jobs, by the catalog.
 CREATE OR REPLACE FUNCTION tables_of_orgs(column_too text) RETURNS text[] LANGUAGE sql STABLE AS $$
     SELECT array_agg(relname::text ORDER BY relname) FROM pg_class AS class
     WHERE relnamespace = 'langlauf'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
@@ -7,7 +7,7 @@ CREATE OR REPLACE FUNCTION tables_of_orgs(column_too text) RETURNS text[] LANGUA
                              WHERE attrelid = class.oid AND attname = wanted.name AND NOT attisdropped))
 $$;
 
--- Erasing an org. How many rows of each table name it.
+-- The rows of an org in each table.
 CREATE OR REPLACE FUNCTION org_rows(org text) RETURNS TABLE (name text, rows bigint) LANGUAGE plpgsql STABLE AS $$
 BEGIN
     FOREACH name IN ARRAY tables_of_orgs('org_id') LOOP
@@ -20,15 +20,14 @@ CREATE OR REPLACE FUNCTION org_held(org text) RETURNS bigint LANGUAGE sql STABLE
     SELECT count(*) FROM jobs WHERE org_id = org AND held_at IS NOT NULL
 $$;
 
--- Its jobs that have not ended, so many: those that wait, those that wait for their next attempt, those that a worker has.
+-- Jobs of an org that have not ended.
 -- query: org_unended(org text, most integer) RETURNS TABLE (job_id text)
 (SELECT job.job_id FROM jobs AS job WHERE job.org_id = org AND started_at IS NULL AND finished_at IS NULL LIMIT most)
 UNION (SELECT job.job_id FROM jobs AS job WHERE job.org_id = org AND next_attempt_at IS NOT NULL LIMIT most)
 UNION (SELECT job.job_id FROM jobs AS job WHERE job.deadline_at > 0 AND job.org_id = org)
 LIMIT most;
 
--- Takes some of its jobs away: those that have ended, or, by force, those that a worker has, with their leases: nothing that the
--- worker writes later is taken.
+-- Removes ended jobs of an org or, forced, running ones with their leases; later writes of their workers are refused.
 CREATE OR REPLACE FUNCTION erase_jobs(org text, most integer, with_held boolean, forced boolean) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     ids uuid[];
@@ -51,7 +50,7 @@ BEGIN
     RETURN remove_jobs(ids);
 END $$;
 
--- Takes some of its rows out of one table. Keys are not removed; a lane that somebody waits in is not either.
+-- Removes rows of an org from one table, except keys and lanes with waiting jobs.
 CREATE OR REPLACE FUNCTION erase_rows(org text, name text, most integer) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     removed bigint;

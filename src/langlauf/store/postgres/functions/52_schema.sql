@@ -1,12 +1,11 @@
-CREATE OR REPLACE FUNCTION note_schema() RETURNS void LANGUAGE sql AS $$
+CREATE OR REPLACE FUNCTION record_schema() RETURNS void LANGUAGE sql AS $$
     DELETE FROM schema_made;
     INSERT INTO schema_made (kind, name, digest, server)
     SELECT kind, name, digest_of(definition), current_setting('server_version_num')::integer / 10000 FROM schema_objects;
 $$;
 
--- What `doctor` asks. Whoever runs the program may call it all, also a login that owns nothing.
--- What of the schema is not as the migrations noted it. Another release of PostgreSQL may word a definition differently: then
--- only the names are compared.
+-- Objects that differ from what the migration recorded. For another release of PostgreSQL, which may word definitions
+-- differently, only names are compared.
 CREATE OR REPLACE FUNCTION changed_objects() RETURNS TABLE (change text) LANGUAGE sql STABLE AS $$
     SELECT made.kind || ' ' || made.name || CASE WHEN there.name IS NULL THEN ' is missing' ELSE ' is changed' END
     FROM schema_made AS made LEFT JOIN schema_objects AS there USING (kind, name)
@@ -17,10 +16,10 @@ CREATE OR REPLACE FUNCTION changed_objects() RETURNS TABLE (change text) LANGUAG
     ORDER BY 1
 $$;
 
--- From where a copy is under way, if one is.
+-- The source of an unfinished copy, or NULL.
 CREATE OR REPLACE FUNCTION copied_from() RETURNS text LANGUAGE sql STABLE AS $$ SELECT source FROM copying $$;
 
--- Which functions are installed: their release and their digest.
+-- Release and digest of the installed functions.
 CREATE OR REPLACE FUNCTION installed_functions() RETURNS text LANGUAGE sql STABLE AS $$
     SELECT release || ' ' || digest FROM installed
 $$;

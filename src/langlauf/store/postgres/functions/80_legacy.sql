@@ -4,7 +4,7 @@
 -- Whether the caller of a function that runs with its owner's rights may hear of all orgs: `service_role`, the owner
 -- himself, a superuser. Everybody else learns how many, never which. Inside such a function only the session still tells
 -- who called: the role that was set, or who logged in.
-CREATE OR REPLACE FUNCTION hears_of_all() RETURNS boolean LANGUAGE sql STABLE AS $$
+CREATE OR REPLACE FUNCTION caller_sees_all_orgs() RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT coalesce(bool_or(pg_has_role(caller.name, trusted.oid, 'USAGE')), false)
     FROM coalesce(nullif(current_setting('role'), 'none'), session_user) AS caller (name),
         pg_roles AS trusted
@@ -39,7 +39,7 @@ BEGIN
     END LOOP;
     updated_count := cardinality(taken);
     updated_jobs := '{}';
-    IF hears_of_all() THEN
+    IF caller_sees_all_orgs() THEN
         updated_jobs := ARRAY(SELECT uuid_of(id) FROM unnest(taken) AS id WHERE uuid_of(id) IS NOT NULL);
     END IF;
     RETURN NEXT;
@@ -129,7 +129,7 @@ END $$;
 
 -- What is there for callers of others, for which roles, and who has it now: of what lies in `public` only what is ours. A
 -- view runs the functions it is made of with its reader's rights, so readers need these as well.
-CREATE OR REPLACE FUNCTION offered() RETURNS TABLE (kind text, name text, callers text[], owner oid, acl aclitem[])
+CREATE OR REPLACE FUNCTION legacy_objects() RETURNS TABLE (kind text, name text, callers text[], owner oid, acl aclitem[])
 LANGUAGE sql STABLE SET search_path = langlauf, pg_temp AS $$
     WITH functions (place, callers) AS (
         SELECT 'public.check_job_timeouts()'::regprocedure, '{service_role,authenticated}'::text[]
@@ -151,11 +151,11 @@ $$;
 -- What roles that exist by now still lack: they may be made after the schema is. The program asks at every start.
 CREATE OR REPLACE FUNCTION grants_due() RETURNS SETOF text LANGUAGE sql STABLE SET search_path = langlauf, pg_temp AS $$
     SELECT format('GRANT %s ON %s %s TO %I', CASE kind WHEN 'TABLE' THEN 'SELECT' ELSE 'EXECUTE' END, kind, name, rolname)
-    FROM offered() JOIN pg_roles ON rolname = ANY (callers)
+    FROM legacy_objects() JOIN pg_roles ON rolname = ANY (callers)
     WHERE NOT EXISTS (SELECT FROM aclexplode(acl) WHERE grantee = pg_roles.oid)
 $$;
 
-CREATE OR REPLACE FUNCTION let_callers_in() RETURNS void LANGUAGE plpgsql SET search_path = langlauf, pg_temp AS $$
+CREATE OR REPLACE FUNCTION grant_to_callers() RETURNS void LANGUAGE plpgsql SET search_path = langlauf, pg_temp AS $$
 DECLARE
     statement text;
 BEGIN
@@ -171,7 +171,7 @@ DECLARE
     one record;
 BEGIN
     GRANT CREATE ON SCHEMA public TO langlauf_engine;
-    FOR one IN SELECT kind, name FROM offered() WHERE name LIKE 'public.%' LOOP
+    FOR one IN SELECT kind, name FROM legacy_objects() WHERE name LIKE 'public.%' LOOP
         EXECUTE format('ALTER %s %s OWNER TO langlauf_engine', one.kind, one.name);
     END LOOP;
     REVOKE CREATE ON SCHEMA public FROM langlauf_engine;
@@ -186,9 +186,9 @@ DECLARE
 BEGIN
     FOR one IN
         SELECT DISTINCT kind, name, CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END AS other
-        FROM offered(), aclexplode(acl) WHERE grantee <> owner AND name LIKE 'public.%'
+        FROM legacy_objects(), aclexplode(acl) WHERE grantee <> owner AND name LIKE 'public.%'
     LOOP
         EXECUTE format('REVOKE ALL ON %s %s FROM %s', one.kind, one.name, one.other);
     END LOOP;
-    PERFORM let_callers_in();
+    PERFORM grant_to_callers();
 END $$;

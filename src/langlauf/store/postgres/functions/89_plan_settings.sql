@@ -10,9 +10,9 @@ BEGIN
         FROM pg_proc JOIN pg_language ON pg_language.oid = prolang
         LEFT JOIN (VALUES
             -- Rows looked up by key. A bitmap scan needs a key to look for; an index scan does not.
-            ('{lock_jobs, start_attempts, renew, record_progress, record_partials, record_checkpoints, written_or_held,
+            ('{lock_jobs, start_attempts, renew, record_progress, record_partials, record_checkpoints, written_or_unchanged,
                write_ends, views_of, note_key_uses, pulses, kept_payloads, may_retire, retire_results, retire_events,
-               retire_jobs, remove_jobs, limits_of}'::text[],
+               retire_jobs, remove_jobs, limits_reached}'::text[],
              'enable_bitmapscan = on SET enable_indexscan = off SET enable_indexonlyscan = off'),
             -- Joins of arrays: the only tables are the lanes of named orgs, and the counts of waiting jobs, which are few.
             ('{insert_jobs, refuse_full}',
@@ -25,8 +25,8 @@ BEGIN
         -- All others read the first rows in the order of an index, except those that read no table, or whole tables.
         WHERE pronamespace = 'langlauf'::regnamespace AND lanname = 'plpgsql' AND proconfig IS NULL AND provolatile <> 'i'
           AND prorettype <> 'trigger'::regtype AND proname <> ALL (
-            '{count_jobs, erase_jobs, erase_rows, feed_mark, fitting, full_orgs, is_json, lost_for_good, org_rows,
-              recount_lanes, room_after, settle_feed, take_claim_turn}')
+            '{count_jobs, erase_jobs, erase_rows, feed_mark, full_orgs, within_limits, is_json, fail_lost, org_rows,
+              recount_lanes, slots_after, clear_foreign_marks, take_claim_turn}')
     LOOP
         EXECUTE format('ALTER FUNCTION %s SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off
             SET plan_cache_mode = force_generic_plan SET %s', one.name, one.settings);

@@ -1,10 +1,10 @@
--- Who may do what. Two roles that nobody can log in as: langlauf_api reads the rows of the one org that is set, and
--- langlauf_engine reads and writes for all orgs. Nobody else has a right on any table: what the program does, it does through
--- functions that run as one of the two, so a statement of its own, whatever it forgets, gives nothing.
+-- Roles and rights. Two roles without login: langlauf_api reads rows of the org that is set, and langlauf_engine reads and
+-- writes rows of all orgs. No other role has a right on a table: the program only calls functions that run as one of the two,
+-- so a query that forgets the org returns nothing.
 --
--- Both functions below only bring about what is not so yet. Whoever migrates calls them after the last step: what a later
--- step adds or replaces is guarded like everything else.
--- Tables: row-level security, forced on their owner too, wherever there is an org to tell rows apart by; and the rights.
+-- Both functions below are idempotent and run after every migration.
+--
+-- Tables: forced row-level security wherever there is an org, and rights.
 CREATE OR REPLACE FUNCTION guard_tables() RETURNS void LANGUAGE plpgsql SET search_path = langlauf, pg_temp AS $$
 DECLARE
     one record;
@@ -22,7 +22,7 @@ BEGIN
                 RAISE EXCEPTION 'the view % would show what its owner sees: make it WITH (security_invoker = true)', one.name;
             END IF;
             EXECUTE format('GRANT SELECT ON %s TO langlauf_api, langlauf_engine', one.name);
-            -- Rows that come from elsewhere come through the views of the records.
+            -- Copies and imports insert through these views.
             EXECUTE format('GRANT INSERT ON %s TO langlauf_engine', one.name);
         ELSE
             EXECUTE format('GRANT SELECT %s ON %s TO langlauf_engine',
@@ -40,12 +40,12 @@ BEGIN
     END LOOP;
 END $$;
 
--- Functions: each runs as its owner with a path that nobody else can put anything on, and nobody may call it who was not let
--- in. Those named as reads are langlauf_api's, all others langlauf_engine's. Who may read the list of migrations is a login
--- of the program and may call them all.
+-- Functions: each runs as its owner with a fixed search_path, and only roles that are granted may call it. Reads belong to
+-- langlauf_api, all others to langlauf_engine. Roles that may read the table of migrations are logins of the program and may
+-- call all.
 --
--- Two kinds stay with their caller. Helpers touch no table and can be inlined that way: what is immutable, and some more by
--- name. Tools of whoever migrates bring a path of their own and do not ask for their owner's rights.
+-- Two kinds run as their caller. Helpers, immutable or named here, touch no table and can be inlined. Tools of the migrating
+-- login set a search_path of their own.
 CREATE OR REPLACE FUNCTION guard_functions(reads text[]) RETURNS void LANGUAGE plpgsql SET search_path = langlauf, pg_temp AS $$
 DECLARE
     logins CONSTANT text := (
@@ -54,12 +54,12 @@ DECLARE
         AND rolname NOT IN ('langlauf_api', 'langlauf_engine'));
     one record;
 BEGIN
-    -- An owner must have the right to make functions where its functions are; it needs it for this moment alone.
+    -- An owner needs CREATE on the schema at this moment.
     GRANT USAGE, CREATE ON SCHEMA langlauf TO langlauf_api, langlauf_engine;
     FOR one IN
         SELECT pg_proc.oid::regprocedure AS name, pg_get_userbyid(proowner) AS owner,
             CASE WHEN proname = ANY (reads) THEN 'langlauf_api' ELSE 'langlauf_engine' END AS role,
-            provolatile = 'i' OR proname IN ('moment', 'time_text', 'said', 'feed_mark', 'new_event_id') AS helper,
+            provolatile = 'i' OR proname IN ('moment', 'time_text', 'json_string', 'feed_mark', 'new_event_id') AS helper,
             NOT prosecdef AND coalesce(array_to_string(proconfig, ' ') ~ '(^| )search_path=', false) AS tool
         FROM pg_proc WHERE pronamespace = 'langlauf'::regnamespace
     LOOP

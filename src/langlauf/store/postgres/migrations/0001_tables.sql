@@ -1,13 +1,13 @@
--- The store of many machines: tables and indexes. Views, functions, triggers and rights are in `functions/`, which is replaced as a
--- whole whenever it changes.
+-- Tables and indexes. Views, functions, triggers and rights are in `functions/`, which is replaced as a whole whenever it
+-- changes.
 --
--- Times are microseconds since 1970 in UTC, by this database's clock. Names compare byte by byte, whatever the locale is. The
--- constraints repeat the invariants of the state machine. There are no foreign keys between the tables: their checks cost more
--- than all else; each statement writes a job and its rows together, and `verify` looks for orphans.
+-- Times are microseconds since 1970 in UTC, by this database's clock. Names compare byte by byte, in any locale. Constraints
+-- repeat the invariants of the state machine. There are no foreign keys: their checks would cost more than all else; each
+-- statement writes a job and its rows together, and `verify` looks for orphans.
 
--- One row per job and, while it runs, its lease; the view `jobs` shows it as people know it. A row is written at every step, so it
--- is narrow: what is always there comes first, without gaps, ids have 16 bytes, and the input lies with the first event. `job` is the
--- id itself where that is a UUID; ids of other origin, which imports bring, have a key made from them, and stand in `job_name`.
+-- One row per job with its lease; the view `jobs` shows it. A row is written at every step, so it is narrow: columns that are
+-- always set come first, without padding, ids have 16 bytes, and the input is stored with the first event. `job` is the id
+-- itself if it is a UUID; other ids, which imports bring, have a derived key and are stored in `job_name`.
 CREATE TABLE job_rows (
     queued_at             bigint  NOT NULL,
     ticket                bigint  NOT NULL DEFAULT 0,
@@ -22,7 +22,7 @@ CREATE TABLE job_rows (
     crash_count           smallint NOT NULL DEFAULT 0,
     progress_percent      smallint NOT NULL DEFAULT 0,
     paced_percent         smallint NOT NULL DEFAULT 0,
-    -- what is still there of a job that has ended: 1 its events, 2 a result, 3 both
+    -- what is left of an ended job: 1 its events, 2 a result, 3 both
     kept                  smallint NOT NULL DEFAULT 0,
     job                   uuid    PRIMARY KEY,
     org_id                text COLLATE "C" NOT NULL,
@@ -30,19 +30,19 @@ CREATE TABLE job_rows (
     status                text COLLATE "C" NOT NULL,
     priority_class        text COLLATE "C" NOT NULL,
     payload_hash          bytea   NOT NULL,
-    -- as a text only where it is not 16 bytes in the usual form
+    -- stored as a text only if it is no UUID
     trace                 uuid,
     request               uuid,
-    -- the newest snapshot, with an id like that of the job
+    -- the newest snapshot
     result                uuid,
     started_at            bigint,
     attempt_started_at    bigint,
     finished_at           bigint,
-    -- NULL of a job that has ended: what it is then follows from the end
+    -- NULL of an ended job: it is finished_at
     updated_at            bigint,
     estimated_seconds     float8,
-    -- the lease: who runs it, until when unless it is renewed, when the attempt is out of time, and of which claim it is: a claim
-    -- whose answer was lost is asked again under the same id, and finds what it was given
+    -- the lease: its worker, expiry, the deadline of the attempt, and its claim: a claim whose response was lost is retried
+    -- under the same id
     lease_expires_at      bigint,
     deadline_at           bigint,
     worker_id             text,
@@ -56,7 +56,7 @@ CREATE TABLE job_rows (
     result_name           text COLLATE "C",
     trace_name            text,
     request_name          text,
-    -- NULL where the input is in the database
+    -- NULL if the input is in the database
     payload_ref           text,
     requested_by_user_id  text,
     api_key_id            text,
@@ -82,9 +82,9 @@ CREATE TABLE job_rows (
     held_by               text,
     hold_reason           text,
     limit_reached         text,
-    -- when somebody had seen the message about its end
+    -- when the message about its end was read
     read_at               bigint,
-    -- Few and short, since they are read anew for each statement: what a job in each state has and has not; and what values are.
+    -- Few and short, as every statement parses them.
     CONSTRAINT jobs_state_check CHECK (CASE status
         WHEN 'queued' THEN attempt = 0 AND progress_percent < 100
             AND num_nonnulls(started_at, finished_at, next_attempt_at, deadline_at, lease_expires_at, worker_id) = 0
@@ -106,22 +106,21 @@ CREATE TABLE job_rows (
 ) WITH (fillfactor = 72, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0,
     autovacuum_analyze_scale_factor = 0.05, autovacuum_analyze_threshold = 5000);
 
--- Every version of a row is entered anew in every index that has room for it, unless no column of any index was changed. So no
--- index has a column, nor a condition on one, that heartbeats, progress and partials change; the first partial of a job alone
--- changes its status, which the index of what has ended is for. An index holds a job only while, or once, it is asked for it: a
--- job is in four of them at any time. On a table that is still empty the planner would as soon look a job up by its org alone,
--- and keep to that while the table grows: conditions keep indexes away from questions that do not name them.
+-- An update that changes no indexed column is HOT. So no index has a column, nor a condition on one, that heartbeats, progress
+-- and partials change; only the first partial changes `status`, which the index of ended jobs has. An index holds a job only
+-- while it is needed: a job is in four of them at any time. Conditions keep the planner from using an index of orgs for lookups
+-- by key while the table is empty.
 CREATE INDEX idx_jobs_org_queued ON job_rows (org_id, queued_at) INCLUDE (kept) WHERE queued_at > 0;
 CREATE INDEX idx_jobs_lane_head ON job_rows (org_id, analysis, priority_class, ticket)
     WHERE started_at IS NULL AND finished_at IS NULL;
 CREATE INDEX idx_jobs_duplicates ON job_rows (substr(payload_hash, 1, 8)) WHERE finished_at IS NULL;
--- A retry was decided upon after its last attempt began; what was lost or given back was not.
+-- A retry was decided after its last attempt began; a lost or released job was not.
 CREATE INDEX idx_jobs_lane_due ON job_rows (
     org_id, analysis, (coalesce(last_retry_at >= attempt_started_at, false)::integer), next_attempt_at) WHERE next_attempt_at IS NOT NULL;
 CREATE INDEX idx_jobs_timeout_detection ON job_rows (deadline_at) WHERE deadline_at IS NOT NULL;
 CREATE INDEX idx_jobs_org_status_updated ON job_rows (org_id, status, finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX idx_jobs_finished ON job_rows (kept, finished_at) WHERE finished_at IS NOT NULL;
--- These hold few jobs, or none.
+-- These hold few jobs.
 CREATE INDEX idx_jobs_failed ON job_rows (org_id, queued_at) WHERE failed_at IS NOT NULL;
 CREATE INDEX idx_jobs_retry_eligible ON job_rows (next_attempt_at, retry_count, max_retries) WHERE next_attempt_at IS NOT NULL;
 CREATE INDEX idx_jobs_error_code ON job_rows (error_code) WHERE error_code IS NOT NULL;
@@ -129,10 +128,10 @@ CREATE INDEX idx_jobs_retry_of ON job_rows (retry_of COLLATE "C", org_id) WHERE 
 CREATE INDEX idx_jobs_held ON job_rows (org_id, held_at) WHERE held_at IS NOT NULL;
 CREATE INDEX idx_jobs_named ON job_rows (job) WHERE job_name IS NOT NULL;
 
--- The rows of job_events. What follows from the job is NULL: event_id where it is made of the job's id and the number, trace_id and
--- request_id where they are the job's, the actor where it is the worker, and the payload where it says no more than the job does. feed_mark is the place in the feed of
--- its org, see the functions of the feed. The first row of a job also has the job's input: it is written once, and the job's row
--- often. It has no type where retention took the event and left the input.
+-- The rows of job_events. Values derived from the job are NULL: event_id if it is derived from the job's id, trace_id and
+-- request_id if they are the job's, the actor if it is the worker, and the payload if it only repeats the job. feed_mark is the
+-- place in the feed. The first row also has the job's input, as the job's row is rewritten often; it has no type if retention
+-- removed the event.
 CREATE TABLE event_rows (
     occurred_at  bigint  NOT NULL,
     feed_mark    bigint,
@@ -151,15 +150,15 @@ CREATE TABLE event_rows (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 50000, autovacuum_vacuum_cost_delay = 0,
     autovacuum_analyze_scale_factor = 0.05, autovacuum_analyze_threshold = 50000);
 
--- Marks are few and come in order: entries of one batch share one.
+-- Marks are few: events of one batch share one.
 CREATE INDEX idx_job_events_feed ON event_rows (org_id, feed_mark) WHERE feed_mark IS NOT NULL;
 CREATE INDEX idx_job_events_feed_before ON event_rows (org_id, occurred_at, job, event_seq)
     WHERE feed_mark IS NULL
     AND event_type IN ('job.queued', 'job.running', 'job.partial', 'job.completed', 'job.failed', 'job.canceled');
--- Rows lie in the order of their times, so a summary of each stretch finds them, and costs a writer nothing.
+-- Rows are stored in the order of time, so a BRIN index finds them at no cost for writers.
 CREATE INDEX idx_job_events_type_occurred ON event_rows USING brin (event_type, occurred_at) WITH (pages_per_range = 32, autosummarize = on);
 
--- The rows of job_results. payload_ref is NULL where the payload is in the database.
+-- The rows of job_results. payload_ref is NULL if the payload is in the database.
 CREATE TABLE result_rows (
     created_at         bigint  NOT NULL,
     job                uuid    NOT NULL,
@@ -188,9 +187,9 @@ CREATE UNIQUE INDEX idx_job_results_id ON result_rows (result);
 CREATE UNIQUE INDEX idx_job_results_final ON result_rows (job) WHERE result_kind = 'final';
 CREATE INDEX idx_job_results_created ON result_rows USING brin (created_at) WITH (pages_per_range = 32, autosummarize = on);
 
--- Messages that go out, and those for people that an earlier system left. What people are told of a job's end is not stored: it
--- follows from the job. A message knows where it goes: to an endpoint, or to the address that its job named. Messages of one
--- lane of an org wait for each other. Whoever sends one has claimed it until then. Tries are counted from `tries_from` on.
+-- Outgoing messages, and in-app messages that an import brought; those about a job's end are derived from the job. A message
+-- goes to an endpoint or to the address that its job named. Messages of one lane wait for each other. Tries are counted from
+-- `tries_from` on.
 CREATE TABLE outbox (
     org_id          text COLLATE "C" NOT NULL,
     notification_id text COLLATE "C" NOT NULL DEFAULT gen_random_uuid(),
@@ -219,7 +218,7 @@ CREATE UNIQUE INDEX idx_notifications_dedupe ON outbox (dedupe_key);
 CREATE INDEX idx_notifications_job_channel ON outbox (job_id, channel);
 CREATE INDEX idx_notifications_delivery_status ON outbox (delivery_status, scheduled_at) WHERE channel <> 'in_app';
 CREATE INDEX idx_notifications_inbox ON outbox (org_id, created_at, notification_id, read_at) WHERE channel = 'in_app';
--- What is to be sent, lane by lane, in the order of time; and what is being sent.
+-- Messages to send by lane and time, and messages in flight.
 CREATE INDEX idx_notifications_due ON outbox (org_id, lane, scheduled_at)
     WHERE delivery_status = 'pending' AND channel <> 'in_app' AND lane IS NOT NULL;
 CREATE INDEX idx_notifications_claimed ON outbox (org_id, lane, claimed_until) WHERE claimed_until IS NOT NULL;
@@ -251,10 +250,10 @@ CREATE TABLE idempotency_keys (
 
 CREATE UNIQUE INDEX idx_idempotency_keys_job ON idempotency_keys (job_id);
 
--- Fair queueing: a lane is one org's jobs of one analysis. The org with the lowest virtual start has the next turn, then who
--- was served longest ago; all its lanes show the same. due_at is when the first of its jobs that had started may go on, or
--- earlier; back_at the same of those that were lost or given back, which pay no turn. The waiting jobs of a class have tickets above its head and up to its last: what was taken before is not walked
--- over, however long its dead entries stay in the index.
+-- Fair queueing: a lane is the jobs of one org and analysis. The org with the lowest virtual start is next, then the one served
+-- longest ago; all its lanes have the same. due_at is when the first of its started jobs may continue, or earlier; back_at the
+-- same of lost and released jobs, which cost no turn. Waiting jobs of a class have tickets above its head and up to its last,
+-- so a scan skips dead index entries.
 CREATE TABLE lanes (
     org_id        text COLLATE "C" NOT NULL,
     analysis      text COLLATE "C" NOT NULL,
@@ -274,20 +273,19 @@ CREATE INDEX idx_lanes_turn ON lanes (analysis, virtual_start, served, org_id) W
 CREATE INDEX idx_lanes_due ON lanes (analysis, due_at, org_id) WHERE due_at IS NOT NULL;
 CREATE INDEX idx_lanes_back ON lanes (analysis, back_at, org_id) WHERE back_at IS NOT NULL;
 
--- Where the virtual clock stands; an org that was idle joins from here. Claims take turns by locking this row. A few rows that are
--- rewritten at every claim: a page of dead ones is already much to walk over.
+-- The virtual clock, at which an idle org joins. Claims serialise by locking this row.
 CREATE TABLE lane_clock (
     only_row    integer PRIMARY KEY CHECK (only_row = 1),
     virtual_now bigint  NOT NULL,
     served      bigint  NOT NULL DEFAULT 0,
-    -- before this moment no lease can be over that is not given up: all that are counted are live
+    -- before this instant no counted lease can have expired
     look_at     bigint
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
 
 INSERT INTO lane_clock (only_row, virtual_now) VALUES (1, 0);
 
--- How many jobs wait, and how many are leased, analysis by analysis. Each count is the sum of its shards: a connection writes to
--- its own one, so that hosts do not wait for each other. A single shard may be below nothing.
+-- Waiting and leased jobs by analysis, as the sum of shards: a connection writes to its own, so hosts do not block each other.
+-- A single shard may be negative.
 CREATE TABLE waiting_counts (
     analysis text COLLATE "C" NOT NULL,
     shard    integer NOT NULL,
@@ -296,15 +294,15 @@ CREATE TABLE waiting_counts (
     PRIMARY KEY (analysis, shard)
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
 
--- What a run of an analysis took lately, for estimates.
+-- The mean duration of recent runs, for estimates.
 CREATE TABLE pace (
     analysis     text COLLATE "C" PRIMARY KEY,
     runs         bigint NOT NULL,
     mean_seconds float8 NOT NULL
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
 
--- Batches of writes in which attempts ended without a result, with their answers. Such an end does not show afterwards in the
--- job: a batch whose answer was lost is sent again under the same id, and gets the answers it missed.
+-- Outcomes of batches in which attempts ended without a result, which the job does not show: a batch whose response was lost is
+-- retried under the same id.
 CREATE TABLE batches (
     batch_id uuid   PRIMARY KEY,
     made_at  bigint NOT NULL,
@@ -313,7 +311,7 @@ CREATE TABLE batches (
 
 CREATE INDEX idx_batches_made ON batches (made_at);
 
--- Which stores of the earlier system were taken over: each once, in the transaction that brought its records.
+-- Imported stores, each once.
 CREATE TABLE imports (
     file_name   text   NOT NULL,
     sha256      text   NOT NULL,
@@ -322,7 +320,7 @@ CREATE TABLE imports (
     PRIMARY KEY (file_name, sha256)
 );
 
--- Who may call: keys of orgs. A key is made and revoked, never removed. `version` numbers these changes over all keys.
+-- API keys. A key is created and revoked, never removed. `version` numbers these changes over all keys.
 CREATE TABLE api_keys (
     key_id       text COLLATE "C" PRIMARY KEY,
     org_id       text COLLATE "C" NOT NULL CHECK (length(org_id) BETWEEN 1 AND 128),
@@ -345,9 +343,8 @@ CREATE TABLE signing_secrets (
     created_at bigint NOT NULL
 );
 
--- Sessions of browsers that were ended before their time. A session is signed and not stored; its end is, until it would have
--- come by itself. `number` rises with every end, so that a process asks for those past the last one that it knows: the row with
--- the highest number stays, whatever its age.
+-- Sessions that were ended early. A session is signed and not stored; its end is stored until it expires. `number` rises, so
+-- that a process reads only new ones: the row with the highest number stays.
 CREATE TABLE ended_sessions (
     session_id text COLLATE "C" PRIMARY KEY,
     expires_at bigint NOT NULL,
@@ -356,13 +353,13 @@ CREATE TABLE ended_sessions (
 
 CREATE UNIQUE INDEX idx_ended_sessions_number ON ended_sessions (number);
 
--- Its secret is made from this store's own secret, its id and `version`, so that none is kept here.
+-- The secret of an endpoint is derived from the store's secret, its id and `version`.
 CREATE TABLE webhook_endpoints (
     org_id          text COLLATE "C" NOT NULL CHECK (length(org_id) BETWEEN 1 AND 128),
     endpoint_id     text COLLATE "C" NOT NULL,
     url             text    NOT NULL,
     name            text    NOT NULL,
-    -- words with a comma before and after each
+    -- words, each between commas
     subjects        text    NOT NULL,
     created_at      bigint  NOT NULL,
     version         integer NOT NULL CHECK (version >= 1),
@@ -374,7 +371,7 @@ CREATE TABLE webhook_endpoints (
     CHECK ((disabled_at IS NULL) = (disabled_reason IS NULL))
 );
 
--- What a submission asked to be told, and where.
+-- Subscriptions of a submission.
 CREATE TABLE job_wishes (
     org_id   text COLLATE "C" NOT NULL,
     job_id   text COLLATE "C" NOT NULL,
@@ -385,7 +382,7 @@ CREATE TABLE job_wishes (
     PRIMARY KEY (job_id, channel, org_id)
 );
 
--- Lanes where the last attempt failed. A lane that is well has no row.
+-- Lanes whose last attempt failed.
 CREATE TABLE delivery_lanes (
     org_id        text COLLATE "C" NOT NULL,
     lane          text COLLATE "C" NOT NULL,
@@ -395,7 +392,7 @@ CREATE TABLE delivery_lanes (
     PRIMARY KEY (org_id, lane)
 );
 
--- The log of deliveries: every attempt that was brought to an end.
+-- The log of deliveries: every attempt that ended.
 CREATE TABLE delivery_attempts (
     org_id          text COLLATE "C" NOT NULL,
     notification_id text COLLATE "C" NOT NULL,
@@ -412,7 +409,7 @@ CREATE TABLE delivery_attempts (
 
 CREATE INDEX idx_delivery_attempts_job ON delivery_attempts (job_id, org_id);
 
--- What an org knows of an address: that it is on the list of those who may be written to, or that it has unsubscribed.
+-- Addresses of an org that may be mailed, or have unsubscribed.
 CREATE TABLE mail_marks (
     org_id  text COLLATE "C" NOT NULL CHECK (length(org_id) BETWEEN 1 AND 128),
     address text COLLATE "C" NOT NULL CHECK (address = lower(address)),
@@ -421,7 +418,7 @@ CREATE TABLE mail_marks (
     PRIMARY KEY (org_id, address, mark)
 );
 
--- The mails that were let out lately, for the rates: a row for each, forgotten when the longest rate no longer looks at it.
+-- Recent mails, for the rate limits.
 CREATE TABLE mail_admissions (
     org_id          text COLLATE "C" NOT NULL,
     notification_id text COLLATE "C" NOT NULL,
@@ -439,8 +436,7 @@ CREATE TABLE inbox_marks (
     read_until bigint NOT NULL
 );
 
--- A row per worker, written by itself every few seconds and removed when it stops. It belongs to no org. One that vanished
--- stays for a while, so that people can see which one it was. Times are this database's.
+-- Reports of workers, of no org. One that is lost stays for a while, so that operators can see it.
 CREATE TABLE workers (
     worker_id     text COLLATE "C" PRIMARY KEY,
     host          text    NOT NULL,
@@ -455,15 +451,14 @@ CREATE TABLE workers (
     seen_at       bigint  NOT NULL
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 
--- When each duty of upkeep last did what it is for, and where: a row per duty, written now and then. It belongs to no org, and
--- nothing but people depends on it. Times are this database's.
+-- When each maintenance duty last succeeded, and where, for operators.
 CREATE TABLE duties (
     name         text COLLATE "C" PRIMARY KEY,
     succeeded_at bigint NOT NULL,
     host         text   NOT NULL
 ) WITH (fillfactor = 50);
 
--- While all of another store is being copied into this one, a row says from where and how far; nobody serves it then.
+-- The progress of a copy into this store, which is not served meanwhile.
 CREATE TABLE copying (
     only_row   integer PRIMARY KEY CHECK (only_row = 1),
     source     text NOT NULL,
@@ -471,13 +466,13 @@ CREATE TABLE copying (
     position   text
 );
 
--- Which database counted the marks. Another one, into which a dump of this one was read, counts its transactions anew.
+-- The database that counted the feed marks: one restored from a dump counts its transactions anew.
 CREATE TABLE feed_home (
     only_row integer PRIMARY KEY CHECK (only_row = 1),
     home     text NOT NULL
 );
 
--- The same as it was when the last migration was done, for `verify`: what nobody meant to change is told.
+-- The schema after the last migration, for `verify`.
 CREATE TABLE schema_made (
     kind   text COLLATE "C" NOT NULL,
     name   text COLLATE "C" NOT NULL,
@@ -486,7 +481,7 @@ CREATE TABLE schema_made (
     PRIMARY KEY (kind, name)
 );
 
--- Which functions, views and triggers are installed: the digest of their text, and the release that brought them.
+-- The installed functions: the digest of their text, and their release.
 CREATE TABLE installed (
     only_row integer PRIMARY KEY CHECK (only_row = 1),
     digest   text NOT NULL,
