@@ -25,7 +25,7 @@ from bench.store.postgres import dead as postgres_dead
 from bench.store.postgres import queues
 from bench.store.postgres.cost import measure_cost_on_postgres
 from bench.store.postgres.notify import measure_notify
-from bench.store.postgres.place import PostgresPlace
+from bench.store.postgres.place import PostgresLocation
 from bench.store.postgres.stages import measure_costs
 from langlauf.bench.crowd import Lived
 from langlauf.store.postgres.migrate import migrate
@@ -144,7 +144,7 @@ def _flat(*groups: Iterable[Compared]) -> Figures:
 
 
 def _lifecycle_on_postgres(context: Context, jobs: int, concurrency: int) -> tuple[Figures, Lived, JobCost]:
-    place = PostgresPlace(context.postgres or "")
+    place = PostgresLocation(context.postgres or "")
     lived, cost = place.live(jobs, concurrency)
     ceiling, _ = place.ceiling(jobs, max(1, round(lived.mean_batch)))
     return lifecycle_figures(lived, ceiling, concurrency, cost), lived, cost
@@ -165,7 +165,7 @@ def _predictions(costs: Costs, lived: Lived, cost: JobCost) -> Figures:
 def _processes(context: Context, jobs: int) -> Figures:
     rates = {}
     for number in _PROCESSES:
-        lived, _ = PostgresPlace(context.postgres or "", processes=number).live(jobs, _MANY_IN_FLIGHT)
+        lived, _ = PostgresLocation(context.postgres or "", processes=number).live(jobs, _MANY_IN_FLIGHT)
         rates[number] = lived.jobs_per_second
     return {f"{number} processes on one database: ratio to one": rates[number] / rates[1] for number in _PROCESSES[1:]}
 

@@ -48,7 +48,7 @@ from langlauf.store.health import WATCH_SECONDS
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.connection import MEMORY
 from langlauf.store.sqlite.driver import SqliteStore
-from langlauf.store.tools.location import Place, PostgresPlace, SqlitePlace, place_of
+from langlauf.store.tools.location import PostgresLocation, SqliteLocation, StoreLocation, parse_location
 from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.telemetry.metrics import register_analyses
 from langlauf.telemetry.tracing import end_tracing, set_up_tracing
@@ -118,16 +118,16 @@ async def open_store(settings: Settings, hints: Hints, default_analysis: str | N
     Its jobs are of the application's default analysis. Commands that know no application leave them without a name,
     and the next server gives them one.
     """
-    place = place_of(settings.store_path)
-    if place == SqlitePlace(MEMORY) and settings.blobs is not None:
+    place = parse_location(settings.store_path)
+    if place == SqliteLocation(MEMORY) and settings.blobs is not None:
         raise SettingsError("LANGLAUF_BLOBS would keep what a store in memory forgets: name a file as the store")
     blobs = blobs_of(settings)
-    if isinstance(place, SqlitePlace):
+    if isinstance(place, SqliteLocation):
         await asyncio.to_thread(_take_over, place, default_analysis)
     return with_blobs(await open_at(place, hints, notify=settings.notify), blobs, settings)
 
 
-def _take_over(place: SqlitePlace, default_analysis: str | None) -> None:
+def _take_over(place: SqliteLocation, default_analysis: str | None) -> None:
     """Imports the earlier store of a place, and names the jobs of one that was imported before."""
     if place.earlier is not None:
         report = import_v1(place.path, place.earlier, default_analysis=default_analysis or UNNAMED)
@@ -137,9 +137,9 @@ def _take_over(place: SqlitePlace, default_analysis: str | None) -> None:
         name_jobs(place.path, default_analysis)
 
 
-async def open_at(place: Place, hints: Hints, *, notify: bool = False) -> Store:
+async def open_at(place: StoreLocation, hints: Hints, *, notify: bool = False) -> Store:
     """Opens the store at a place with the driver that it needs; with `notify`, hosts wake each other where they can."""
-    if isinstance(place, PostgresPlace):
+    if isinstance(place, PostgresLocation):
         from langlauf.store.postgres.driver import PostgresStore  # its library comes with an extra
 
         return await PostgresStore.open(place.url, hints=hints, notify=notify)
@@ -275,7 +275,7 @@ def _make_workers(
     store: Store, registry: Registry, settings: Settings, hints: Hints, target: str | None
 ) -> Sequence[Worker | WorkerProcess]:
     count = range(settings.workers)
-    if target is None or place_of(settings.store_path) == SqlitePlace(MEMORY):
+    if target is None or parse_location(settings.store_path) == SqliteLocation(MEMORY):
         return [Worker(store, registry, settings, hints, store.clock) for _ in count]
     return [WorkerProcess(store, settings, hints, target) for _ in count]
 
@@ -345,5 +345,5 @@ async def running(
         runtime = Runtime(store, services, hints, workers, parts)
         stack.push_async_callback(runtime.stop)
         await runtime.start()
-        log_event(LogEvent.SERVER_STARTED, store=place_of(settings.store_path).shown, workers=settings.workers)
+        log_event(LogEvent.SERVER_STARTED, store=parse_location(settings.store_path).shown, workers=settings.workers)
         yield runtime

@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from langlauf.store.blobs.files import _WORD
-from langlauf.store.blobs.names import Place, escaped, read_key, read_ref, ref_of, store_name, unescaped
+from langlauf.store.blobs.names import BlobKey, escaped, read_key, read_ref, ref_of, store_name, unescaped
 
 DIGEST = "0" * 64
 #: What an org may be called, and what an imported job may be.
@@ -36,18 +36,18 @@ def test_no_two_orgs_share_a_folder(one: str, other: str) -> None:
 @given(ORGS)
 def test_every_org_and_every_id_of_ours_can_be_named(org: str) -> None:
     """However long the name of the org may be."""
-    assert Place("store", org, "018f0000-0000-7000-8000-000000000000", DIGEST).nameable
+    assert BlobKey("store", org, "018f0000-0000-7000-8000-000000000000", DIGEST).nameable
 
 
 def test_an_endless_id_cannot_be_named() -> None:
     """An imported job may have one; its payloads then stay in the store."""
-    assert not Place("store", "acme", "x" * 300, DIGEST).nameable
+    assert not BlobKey("store", "acme", "x" * 300, DIGEST).nameable
 
 
 @given(ORGS, JOBS)
 def test_a_key_leads_back_to_its_place(org: str, job: str) -> None:
     """So that a listing can be compared with the store."""
-    place = Place("store", org, job, DIGEST)
+    place = BlobKey("store", org, job, DIGEST)
     assert read_key(place.key) == place
     assert len(place.key.split("/")) == 4
 

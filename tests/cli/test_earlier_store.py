@@ -17,7 +17,7 @@ from langlauf.hints import Hints
 from langlauf.settings import load_settings
 from langlauf.store.sqlite.snapshot import verify_file
 from langlauf.store.tools.drivers import copy_store
-from langlauf.store.tools.location import SqlitePlace
+from langlauf.store.tools.location import SqliteLocation
 from tests.support.stores import Maker, SetClock, query
 from tests.support.v1_store import FULL, earlier_store
 
@@ -123,5 +123,5 @@ def test_nameless_jobs_are_not_copied(earlier: Path, tmp_path: Path) -> None:
     assert "belong to no analysis yet" in refused.stderr
     assert not target.exists()
     serve(earlier, "survey")
-    copied = copy_store(SqlitePlace(str(source)), SqlitePlace(str(target)), running=True, watch=lambda *_: None)
+    copied = copy_store(SqliteLocation(str(source)), SqliteLocation(str(target)), running=True, watch=lambda *_: None)
     assert copied.complete

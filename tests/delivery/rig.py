@@ -21,7 +21,7 @@ from langlauf.domain.delivery import (
 from langlauf.domain.webhook import ENDPOINT_SECRETS_PURPOSE, endpoint_secret, secret_text
 from langlauf.hints import Hints
 from langlauf.store.protocol import Store
-from langlauf.store.tools.location import place_of
+from langlauf.store.tools.location import parse_location
 from tests.support.live import Live, live
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ class Rig:
     """A server that sends, and what is known of its deliveries."""
 
     def __init__(self, running: Live) -> None:
-        self._place = place_of(running.app.settings.store_path)
+        self._place = parse_location(running.app.settings.store_path)
         self.live = running
 
     def ask(self, question: Callable[[Store], Awaitable[T]]) -> T:

@@ -18,9 +18,9 @@ from langlauf.doctor.patient import Patient
 from langlauf.doctor.registry import CHECKS
 from langlauf.settings import load_settings
 from langlauf.store.sqlite.health import file_system_of, over_network
-from langlauf.store.sqlite.inspection import SqliteExaminer
+from langlauf.store.sqlite.inspection import SqliteInspector
 from langlauf.store.tools.backup import back_up
-from langlauf.store.tools.location import SqlitePlace
+from langlauf.store.tools.location import SqliteLocation
 from tests.doctor.scene import Ward, opened
 
 _PAGE = 4_096
@@ -161,8 +161,8 @@ def test_a_store_that_is_not_there_is_not_made(tmp_path: Path) -> None:
 
 def _looked(sqlite: Ward, check: Callable[[Patient], Seen], **changes: Any) -> Level:
     """What a check says of the file, as it would be with these changes."""
-    examiner = SqliteExaminer(sqlite.place)
-    patient = Patient(load_settings({}), SqlitePlace(sqlite.place), examiner, named=True)
+    examiner = SqliteInspector(sqlite.place)
+    patient = Patient(load_settings({}), SqliteLocation(sqlite.place), examiner, named=True)
     seen = examiner.file()
     examiner.close()
     patient.once("file", lambda: msgspec.structs.replace(seen, **changes))

@@ -12,7 +12,7 @@ from langlauf import Job, Langlauf
 from langlauf.api import requests
 from langlauf.clock import new_id
 from langlauf.service.request_limits import ResponseMemory
-from langlauf.store.source import PIECE, Pieces
+from langlauf.store.source import PIECE, PayloadPieces
 from tests.support.live import Live, live
 from tests.support.processes import eventually
 from tests.support.raw_http import Wire, get
@@ -141,13 +141,13 @@ def test_a_piece_is_read_when_the_one_before_is_taken(
 ) -> None:
     """A client that reads nothing is not read for; one that goes on reading gets the rest."""
     positions: list[int] = []
-    read: Any = Pieces.read
+    read: Any = PayloadPieces.read
 
     async def counted(self: Any, start: int) -> Any:
         positions.append(start)
         return await read(self, start)
 
-    monkeypatch.setattr(Pieces, "read", counted)
+    monkeypatch.setattr(PayloadPieces, "read", counted)
     with Wire(server.url, receive_buffer=SMALL_BUFFER) as wire:
         wire.send(get(f"/analyze/results/{result_id}", "Connection: close"))
         eventually(lambda: positions)

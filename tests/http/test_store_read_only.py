@@ -111,8 +111,8 @@ def _watched_closely(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def _served(ailment: str, folder: Path) -> Iterator[Scene]:
-    kind, make = AILMENTS[ailment]
+def _served(problem: str, folder: Path) -> Iterator[Scene]:
+    kind, make = AILMENTS[problem]
     with (
         bed_of(kind, folder) as bed,
         live(folder, LANGLAUF_STORE=bed.place, LANGLAUF_WORKERS="0", LANGLAUF_DELIVERIES="0") as server,
@@ -138,12 +138,12 @@ def _status(server: Live, query: str = "") -> int:
     return int(server.http.get(f"/ready{query}").status_code)
 
 
-@pytest.mark.parametrize("ailment", AILMENTS)
+@pytest.mark.parametrize("problem", AILMENTS)
 def test_a_store_that_takes_no_writes_is_not_ready_until_it_does(
-    ailment: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    problem: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Submissions and `/ready` are 503, reads go on; it is logged once with the remedy, and once when it is over."""
-    with _served(ailment, tmp_path) as scene:
+    with _served(problem, tmp_path) as scene:
         server = scene.server
         job_id = server.submit("echo", query="before")["job_id"]
         caplog.clear()

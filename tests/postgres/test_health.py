@@ -7,7 +7,7 @@ import pytest
 
 from langlauf.domain.errors import SettingsError, StoreUnavailable, StoreUnhealthy
 from langlauf.hints import Hints
-from langlauf.store.health import Ailment
+from langlauf.store.health import StoreProblem
 from langlauf.store.postgres.driver import PostgresStore
 from tests.support.postgres import execute
 from tests.support.postgres_stores import migrated_database
@@ -45,13 +45,13 @@ def test_a_database_that_only_reads_is_unwell_until_it_writes() -> None:
         await asyncio.to_thread(_set_up, url, "SET default_transaction_read_only = on")
         with pytest.raises(StoreUnhealthy, match="read-only"):
             await store._connections["control"].call("note_duty", None, "sweep", "host-1", timeout_seconds=_SHORT)
-        assert store.health.ailment is Ailment.READ_ONLY
+        assert store.health.problem is StoreProblem.READ_ONLY
         await store.check()
         with pytest.raises(SettingsError, match="RESET default_transaction_read_only"):
             await PostgresStore.open(url, hints=Hints(), notify=False)
         await asyncio.to_thread(_set_up, url, "RESET default_transaction_read_only")
         await store.health.watch()
-        assert store.health.ailment is None
+        assert store.health.problem is None
 
     _play(scene)
 
@@ -63,6 +63,6 @@ def test_a_read_that_takes_too_long_makes_no_database_unwell() -> None:
         with pytest.raises(StoreUnavailable) as raised:
             await store._pool.connections[0].call("pg_sleep", 60.0, timeout_seconds=_SHORT)
         assert not isinstance(raised.value, StoreUnhealthy)
-        assert store.health.ailment is None
+        assert store.health.problem is None
 
     _play(scene)

@@ -50,7 +50,7 @@ _GOES = {"ancient": TABLES, "old": ("job_results", "job_events"), "young": (), "
 Rows = dict[str, dict[str, int]]
 
 
-class Found(NamedTuple):
+class RetirableJob(NamedTuple):
     """What was measured, in seconds, rows and bytes."""
 
     #: what submissions took while nothing else went on, and while the clean-up worked
@@ -183,7 +183,7 @@ class Log:
             await asyncio.sleep(0.05)
 
 
-async def measure(place: str, *, rounds: int = _ROUNDS, seconds: float = _ROUND_SECONDS) -> Found:
+async def measure(place: str, *, rounds: int = _ROUNDS, seconds: float = _ROUND_SECONDS) -> RetirableJob:
     """Rounds by turns, then the rest, then once more."""
     before = rows_in(place)
     log = Log(Path(f"{place}-wal"))
@@ -204,7 +204,7 @@ async def measure(place: str, *, rounds: int = _ROUNDS, seconds: float = _ROUND_
     finally:
         watching.cancel()
         await store.close()
-    return Found(without, during, cleaning.seconds, before, rows_in(place), second, log.largest)
+    return RetirableJob(without, during, cleaning.seconds, before, rows_in(place), second, log.largest)
 
 
 async def open_store(place: str) -> Store:
@@ -227,7 +227,7 @@ def rows_in(place: str) -> Rows:
     return found
 
 
-def told(found: Found) -> list[str]:
+def told(found: RetirableJob) -> list[str]:
     """What was measured, in lines."""
     removed = sum(sum(found.before[kind].values()) - sum(found.after[kind].values()) for kind in _KINDS)
     alone, beside = (worst_hundredth(times) * 1_000 for times in (found.without, found.during))

@@ -23,7 +23,7 @@ from langlauf.domain.read_models import MarkRead
 from langlauf.store.protocol import Store
 from langlauf.store.tools import store_copy
 from langlauf.store.tools.drivers import _reading, copy_store
-from langlauf.store.tools.location import place_of
+from langlauf.store.tools.location import parse_location
 from langlauf.store.tools.store_copy import digest_of
 from langlauf.store.tools.tables import TABLES
 from langlauf.store.tools.verify import Watch
@@ -37,7 +37,7 @@ from tests.support.v1_store import FULL
 _KILLED = """
 import os, signal, sys
 from langlauf.store.tools import store_copy
-from langlauf.store.tools.location import place_of
+from langlauf.store.tools.location import parse_location
 from langlauf.store.tools.drivers import copy_store
 
 store_copy.ROWS_PER_BATCH = 3
@@ -49,7 +49,7 @@ def watch(*step):
     if left == 0:
         os.kill(os.getpid(), signal.SIGKILL)
 
-copy_store(place_of(sys.argv[1]), place_of(sys.argv[2]), running=True, watch=watch)
+copy_store(parse_location(sys.argv[1]), parse_location(sys.argv[2]), running=True, watch=watch)
 """
 KINDS = [("sqlite", "postgres"), ("postgres", "sqlite"), ("sqlite", "sqlite"), ("postgres", "postgres")]
 
@@ -94,17 +94,17 @@ def fill(bed: Bed, clock: SetClock, folder: Path) -> None:
 
 def brought(bed: Bed, file: Path, clock: SetClock) -> ImportReport:
     """Imports a file of the earlier system."""
-    return import_into(place_of(bed.place), file, default_analysis="address", clock=clock)
+    return import_into(parse_location(bed.place), file, default_analysis="address", clock=clock)
 
 
 def copied(source: Bed, target: Bed, *, running: bool = True, watch: Watch = lambda *_: None) -> store_copy.CopyReport:
     """Copies a store."""
-    return copy_store(place_of(source.place), place_of(target.place), running=running, watch=watch)
+    return copy_store(parse_location(source.place), parse_location(target.place), running=running, watch=watch)
 
 
 def digests(bed: Bed) -> dict[str, tuple[int, str]]:
     """How many rows each table has, and their digest."""
-    with _reading(place_of(bed.place))() as store:
+    with _reading(parse_location(bed.place))() as store:
         return {table.name: digest_of(store.rows(table)) for table in TABLES}
 
 

@@ -13,7 +13,7 @@ from langlauf.domain.attempt import Checkpoint
 from langlauf.domain.instant import from_text
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.store.protocol import Store
-from langlauf.store.tools.location import place_of
+from langlauf.store.tools.location import parse_location
 from tests.support.store_kinds import Bed, bed_of
 from tests.support.stores import DAY, Maker, SetClock
 from tests.support.submissions import started
@@ -31,7 +31,7 @@ def brought(bed: Bed, folder: Path, document: Document) -> SetClock:
     """Imports a document, and checks that the store keeps every rule; returns the clock of the import."""
     file, clock = folder / "earlier.json", SetClock()
     file.write_text(json.dumps(document))
-    assert import_into(place_of(bed.place), file, default_analysis="address", clock=clock).imported
+    assert import_into(parse_location(bed.place), file, default_analysis="address", clock=clock).imported
     assert bed.check(clock) == []
     return clock
 
@@ -39,7 +39,7 @@ def brought(bed: Bed, folder: Path, document: Document) -> SetClock:
 def exported(bed: Bed) -> Document:
     """The store as a document."""
     pieces: list[bytes] = []
-    report = export_from(place_of(bed.place), pieces.append)
+    report = export_from(parse_location(bed.place), pieces.append)
     document: Document = json.loads(b"".join(pieces))
     assert report.results == len(document["results"])
     return document

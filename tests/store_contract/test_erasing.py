@@ -16,7 +16,7 @@ from langlauf.domain.retention import HoldRequest
 from langlauf.maintenance.erasure import count_org, erase
 from langlauf.store.admin import KEYS, KNOWN_AS, OF_JOBS
 from langlauf.store.protocol import Store
-from langlauf.store.tools.location import PostgresPlace, SqlitePlace
+from langlauf.store.tools.location import PostgresLocation, SqliteLocation
 from tests.support.store_kinds import Bed
 from tests.support.stores import Maker, SetClock
 
@@ -217,7 +217,7 @@ def test_what_still_comes_is_told(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> 
 
 def exported(bed: Bed, org_id: str | None) -> tuple[dict[str, Any], ExportReport]:
     """The document of an export, and its report."""
-    place = PostgresPlace(bed.place, bed.place) if bed.kind == "postgres" else SqlitePlace(bed.place)
+    place = PostgresLocation(bed.place, bed.place) if bed.kind == "postgres" else SqliteLocation(bed.place)
     pieces: list[bytes] = []
     report = export_from(place, pieces.append, None, org_id)
     return msgspec.json.decode(b"".join(pieces)), report

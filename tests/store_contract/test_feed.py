@@ -23,7 +23,7 @@ from langlauf.domain.outcome import Completed, Failed
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.store.protocol import Store
 from langlauf.store.tools.drivers import copy_store
-from langlauf.store.tools.location import place_of
+from langlauf.store.tools.location import parse_location
 from tests.store_contract.conftest import Harness
 from tests.support.store_kinds import Bed, bed_of
 from tests.support.stores import DAY, Maker, SetClock
@@ -237,7 +237,7 @@ def test_a_place_is_good_in_a_copy_of_the_store(beds: Any, kinds: tuple[str, str
             assert again[-1].event.job_id == job.job_id
 
     whole = source.play(before, clock)
-    assert copy_store(place_of(source.place), place_of(target.place), running=True, watch=_quiet).complete
+    assert copy_store(parse_location(source.place), parse_location(target.place), running=True, watch=_quiet).complete
     target.play(after, clock)
 
 

@@ -12,10 +12,10 @@ from langlauf.hints import Hints
 from langlauf.maintenance.retention import apply_retention
 from langlauf.store import retention
 from langlauf.store.postgres.driver import PostgresStore
-from langlauf.store.postgres.retention import PostgresShelf
+from langlauf.store.postgres.retention import PostgresRetention
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.driver import SqliteStore
-from langlauf.store.sqlite.retention import SqliteShelf
+from langlauf.store.sqlite.retention import SqliteRetention
 from tests.support.outbox import leave_pending
 from tests.support.store_kinds import Bed
 from tests.support.stores import DAY, Maker, SetClock
@@ -24,12 +24,12 @@ WEEK = RetentionPolicy(final_results=7 * DAY, partial_results=7 * DAY, events=3 
 DAY_MICROS = round(DAY * SECOND)
 
 
-def shelf_of(store: Store) -> retention.Shelf:
+def shelf_of(store: Store) -> retention.RetentionStore:
     """What retention asks a store for."""
     if isinstance(store, PostgresStore):
-        return PostgresShelf(store._connections["maintenance"], Hints(), None)
+        return PostgresRetention(store._connections["maintenance"], Hints(), None)
     assert isinstance(store, SqliteStore)
-    return SqliteShelf(store.path, store._read, store._writes.do, store._queries)
+    return SqliteRetention(store.path, store._read, store._writes.do, store._queries)
 
 
 def test_more_than_one_page_is_taken(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,9 +54,9 @@ def test_batches_are_bounded_by_rows(bed: Bed, monkeypatch: pytest.MonkeyPatch) 
     """A write takes no more rows than its limit, unless a single job has more."""
     monkeypatch.setattr(retention, "_MOST_ROWS", 8)
     monkeypatch.setattr(retention, "_FEWEST_ROWS", 8)
-    shelf: Any = PostgresShelf if bed.kind == "postgres" else SqliteShelf
+    store: Any = PostgresRetention if bed.kind == "postgres" else SqliteRetention
     sizes: list[int] = []
-    take = shelf.take
+    take = store.take
 
     async def scene(store: Store, make: Maker, clock: SetClock) -> None:
         for _ in range(4):
@@ -69,7 +69,7 @@ def test_batches_are_bounded_by_rows(bed: Bed, monkeypatch: pytest.MonkeyPatch) 
         sizes.append(await take(self, batch))
         return sizes[-1]
 
-    monkeypatch.setattr(shelf, "take", watched)
+    monkeypatch.setattr(store, "take", watched)
     bed.play(scene)
     assert sizes == [8, 8, 12]
 

@@ -17,10 +17,10 @@ from langlauf.domain.retention import RetentionPolicy, RetentionReport
 from langlauf.maintenance.retention import apply_retention
 from langlauf.store import retention as store_retention
 from langlauf.store.group_commit import GroupCommit
-from langlauf.store.postgres.retention import PostgresShelf
+from langlauf.store.postgres.retention import PostgresRetention
 from langlauf.store.protocol import Store
-from langlauf.store.retention import Pace, RetireBatch, Shelf
-from langlauf.store.sqlite.retention import SqliteShelf
+from langlauf.store.retention import Pace, RetentionStore, RetireBatch
+from langlauf.store.sqlite.retention import SqliteRetention
 from tests.scale import retention
 from tests.scale.__main__ import postgres_store, sqlite_store
 from tests.support.store_kinds import Bed
@@ -40,7 +40,7 @@ class Held:
         self.rows: list[int] = []
         self.before_second, self.may_go_on, self.before_fifth = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
-    async def take(self, shelf: Shelf, batch: RetireBatch) -> int:
+    async def take(self, retention: RetentionStore, batch: RetireBatch) -> int:
         """Take a batch when it is time, and note how many rows it had."""
         if len(self.rows) == 1:
             self.before_second.set()
@@ -48,7 +48,7 @@ class Held:
         if len(self.rows) == 4 and not self.before_fifth.is_set():
             self.before_fifth.set()
             await asyncio.Event().wait()  # until the clean-up is cut
-        self.rows.append(await self._take(shelf, batch))
+        self.rows.append(await self._take(retention, batch))
         return self.rows[-1]
 
 
@@ -59,9 +59,9 @@ def test_all_that_is_old_goes_and_nothing_else_while_jobs_come(kind: str, monkey
     Jobs are accepted between two batches and beside others, and all of them are there in the end.
     """
     monkeypatch.setattr(store_retention, "_MOST_ROWS", MOST_ROWS)
-    shelf: Any = PostgresShelf if kind == "postgres" else SqliteShelf
-    held = Held(shelf.take)
-    monkeypatch.setattr(shelf, "take", lambda self, batch: held.take(self, batch))  # noqa: PLW0108 - a method of the shelf
+    retention: Any = PostgresRetention if kind == "postgres" else SqliteRetention
+    held = Held(retention.take)
+    monkeypatch.setattr(retention, "take", lambda self, batch: held.take(self, batch))  # noqa: PLW0108 - a method of the retention
 
     async def submit(store: Store, number: int) -> None:
         await asyncio.gather(*(store.submit(new_job(store.clock, "org-load")) for _ in range(number)))

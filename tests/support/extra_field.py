@@ -28,7 +28,7 @@ from langlauf.domain.job import JobRecord, Phase
 from langlauf.hints import Hints
 from langlauf.service.read import DerivedFields
 from langlauf.store.tools.drivers import copy_store
-from langlauf.store.tools.location import place_of
+from langlauf.store.tools.location import parse_location
 from tests.support.submissions import look
 from tests.support.v1_store import earlier_store
 
@@ -68,7 +68,7 @@ def ask(program: Path, url: str, folder: Path) -> dict[str, Any]:
 
 
 async def _read(url: str) -> JobRecord:
-    store = await open_at(place_of(url), Hints())
+    store = await open_at(parse_location(url), Hints())
     try:
         return (await look(store, "j1", "default-org")).job
     finally:
@@ -77,7 +77,7 @@ async def _read(url: str) -> JobRecord:
 
 def _exported(url: str) -> Any:
     pieces: list[bytes] = []
-    export_from(place_of(url), pieces.append)
+    export_from(parse_location(url), pieces.append)
     return json.loads(b"".join(pieces))["jobs"]["j1"]
 
 
@@ -85,8 +85,8 @@ def main(url: str, folder: Path) -> None:
     """Tells where the note of a job came out."""
     earlier, copied = folder / "earlier.json", f"sqlite:///{folder}/copied.db"
     earlier.write_text(json.dumps(earlier_store(trial_note=NOTE, analysis="address")))
-    import_into(place_of(url), earlier, default_analysis="address")
-    copy_store(place_of(url), place_of(copied), running=False, watch=lambda *_: None)
+    import_into(parse_location(url), earlier, default_analysis="address")
+    copy_store(parse_location(url), parse_location(copied), running=False, watch=lambda *_: None)
     wire = msgspec.json.encode(
         job_out(asyncio.run(_read(url)), DerivedFields(Phase.WAITING, None, 1), ApiLinks("/analyze"))
     )

@@ -10,7 +10,7 @@ from langlauf.domain.access import DEFAULT_SCOPES, Scope
 from langlauf.domain.instant import Instant
 from langlauf.hints import Hints
 from langlauf.service.keys import CreatedKey, KeyService
-from langlauf.store.tools.location import place_of
+from langlauf.store.tools.location import parse_location
 
 T = TypeVar("T")
 #: Seconds to wait for the effect of a change of keys. Five are promised; a busy machine takes longer.
@@ -22,7 +22,7 @@ def with_keys(store: Path | str, use: Callable[[KeyService], Awaitable[T]]) -> T
     """Use the keys of a store, a file or a database, beside the server that has it open."""
 
     async def run() -> T:
-        opened = await open_at(place_of(str(store)), Hints())
+        opened = await open_at(parse_location(str(store)), Hints())
         try:
             return await use(KeyService(opened.access, opened.clock))
         finally:

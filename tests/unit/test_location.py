@@ -7,7 +7,7 @@ import pytest
 from langlauf.domain.errors import SettingsError
 from langlauf.settings import DEFAULT_STORE
 from langlauf.store.tools import location
-from langlauf.store.tools.location import PostgresPlace, SqlitePlace, place_of, resolve_sqlite_path
+from langlauf.store.tools.location import PostgresLocation, SqliteLocation, parse_location, resolve_sqlite_path
 
 
 @pytest.mark.parametrize(
@@ -96,8 +96,8 @@ def test_the_default_store_takes_over_its_predecessor(tmp_path: Path, monkeypatc
 )
 def test_a_database_is_shown_without_its_password(url: str, shown: str) -> None:
     """Its host and its name are shown, also where the place is printed as a value; the URL stays as it was given."""
-    place = place_of(url)
-    assert isinstance(place, PostgresPlace)
+    place = parse_location(url)
+    assert isinstance(place, PostgresLocation)
     assert (place.url, place.shown, repr(place)) == (url, shown, shown)
     assert "hunter" not in f"{place} {place!r} {[place]}"
 
@@ -116,7 +116,7 @@ def test_a_database_is_shown_without_its_password(url: str, shown: str) -> None:
 def test_a_url_that_cannot_be_read_is_not_shown(url: str) -> None:
     """A password with a slash in it would be taken for a host: it is refused, and no part of it is told."""
     with pytest.raises(SettingsError, match="cannot be read") as refused:
-        place_of(url)
+        parse_location(url)
     assert not any(part in str(refused.value) for part in ("hunter", "22", "123456"))
 
 
@@ -124,5 +124,5 @@ def test_a_database_without_its_driver_says_what_to_install(monkeypatch: pytest.
     """The driver comes with an extra."""
     monkeypatch.setattr(location, "find_spec", lambda _: None)
     with pytest.raises(SettingsError, match=r"pip install 'langlauf\[postgres\]'"):
-        place_of("postgresql://db/jobs")
-    assert place_of("jobs.db") == SqlitePlace("jobs.db", None)
+        parse_location("postgresql://db/jobs")
+    assert parse_location("jobs.db") == SqliteLocation("jobs.db", None)

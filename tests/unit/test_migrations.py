@@ -15,7 +15,7 @@ from langlauf.store.sqlite.connection import migrate, open_connection
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.store.sqlite.snapshot import check_file
 from langlauf.store.sqlite.store_copy import target_of
-from langlauf.store.tools.store_copy import Progress
+from langlauf.store.tools.store_copy import CopyProgress
 from langlauf.store.tools.tables import BY_NAME
 from tests.support.schema_dump import dump
 from tests.support.stores import START, SetClock, query, with_store
@@ -91,7 +91,7 @@ def _job(job_id: str, status: Status = Status.QUEUED, **fields: Any) -> JobRecor
 def _bring(path: Path, jobs: list[JobRecord]) -> None:
     """Jobs with their inputs, as a copy brings them: without lanes or counts."""
     table, inputs = BY_NAME["jobs"], BY_NAME["job_inputs"]
-    first, last = Progress("elsewhere", "jobs", None), Progress("elsewhere", "job_inputs", None)
+    first, last = CopyProgress("elsewhere", "jobs", None), CopyProgress("elsewhere", "job_inputs", None)
     with target_of(str(path)) as target:
         target.begin(first)
         rows = [tuple(getattr(job, name, None) for name in table.columns) for job in jobs]

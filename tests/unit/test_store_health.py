@@ -11,7 +11,7 @@ import pytest
 
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.hints import Hints
-from langlauf.store.health import Ailment
+from langlauf.store.health import StoreProblem
 from langlauf.store.sqlite import health
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.support.processes import eventually
@@ -45,11 +45,11 @@ def test_a_read_that_meets_damage_ends_all_writes(damaged: Path) -> None:
         await store.duties.note("before", "host")
         with pytest.raises(StoreUnavailable, match="damaged"):
             await store.tenant("org-a").inbox(before=None, limit=10)
-        assert store.health.ailment is Ailment.DAMAGED
+        assert store.health.problem is StoreProblem.DAMAGED
         with pytest.raises(StoreUnavailable, match="nothing more is written"):
             await store.duties.note("after", "host")
         await store.health.watch()  # no probe heals damage
-        assert store.health.ailment is Ailment.DAMAGED
+        assert store.health.problem is StoreProblem.DAMAGED
         assert [done.name for done in await store.duties.seen()] == ["before"]
         await store.check()
 

@@ -18,7 +18,7 @@ from langlauf.domain.retention import RetentionPolicy
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.store.sqlite.snapshot import verify_file
 from langlauf.store.sqlite.store_copy import put_rows
-from langlauf.store.tools.location import SqlitePlace
+from langlauf.store.tools.location import SqliteLocation
 from langlauf.store.tools.store_copy import Row
 from langlauf.store.tools.tables import Table
 from tests.support.stores import DAY, Maker, SetClock, play, query
@@ -28,7 +28,7 @@ from tests.support.v1_store import FULL, NOON, Document, bring, earlier_store
 def export(path: Path) -> Document:
     """A store as a document."""
     pieces: list[bytes] = []
-    report = export_from(SqlitePlace(str(path)), pieces.append)
+    report = export_from(SqliteLocation(str(path)), pieces.append)
     document: Document = json.loads(b"".join(pieces))
     assert report.jobs == len(document["jobs"])
     assert report.events == sum(len(log) for log in document["events"].values())
@@ -311,7 +311,7 @@ def test_numbers_keep_their_digits(tmp_path: Path) -> None:
     import_v1(str(tmp_path / "s.db"), earlier)
     assert query(tmp_path / "s.db", "SELECT payload, result_seq FROM job_results") == [(payload, 1)]
     pieces: list[bytes] = []
-    export_from(SqlitePlace(str(tmp_path / "s.db")), pieces.append)
+    export_from(SqliteLocation(str(tmp_path / "s.db")), pieces.append)
     assert payload.encode() in b"".join(pieces)
 
 

@@ -12,7 +12,7 @@ from langlauf.bench.database import own_database
 _LANES = 4
 
 
-class PostgresPlace:
+class PostgresLocation:
     """Clients in processes of their own, which share the jobs and the jobs in flight."""
 
     def __init__(self, server: str, *, processes: int = 1) -> None:

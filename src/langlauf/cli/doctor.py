@@ -20,7 +20,7 @@ from langlauf.doctor.probe import Probe
 from langlauf.doctor.running import SECONDS, examined
 from langlauf.domain.errors import LanglaufError
 from langlauf.settings import Settings
-from langlauf.store.tools.drivers import examiner_of
+from langlauf.store.tools.drivers import inspector_of
 from langlauf.version import VERSION
 
 _STYLES = {Level.OK: "green", Level.WARNING: "yellow", Level.ERROR: "bold red", Level.UNKNOWN: "magenta"}
@@ -73,7 +73,7 @@ def _examined(settings: Settings, *, named: bool, deep: bool) -> tuple[str, Iter
     def look() -> Iterator[Finding]:
         seconds = _DEEP_SECONDS if deep else SECONDS
         try:
-            with closing(examiner_of(place, seconds=seconds)) as examiner, payloads_for(settings) as payloads:
+            with closing(inspector_of(place, seconds=seconds)) as examiner, payloads_for(settings) as payloads:
                 patient = Patient(settings, place, examiner, named=named, payloads=payloads, deep=deep, version=VERSION)
                 yield from examined(patient, seconds=seconds)
         except (LanglaufError, CommandError) as error:

@@ -20,7 +20,7 @@ from langlauf.maintenance.sweep import sweep_once
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.connection import applied_migrations, migrate, open_connection, unseen_log
 from langlauf.store.tools.drivers import check_store
-from langlauf.store.tools.location import Place, PostgresPlace, SqlitePlace
+from langlauf.store.tools.location import PostgresLocation, SqliteLocation, StoreLocation
 from langlauf.store.tools.verify import RULES, Violation
 from langlauf.telemetry.log import set_up_logging
 
@@ -57,18 +57,18 @@ def migrate_store(store: str | None, as_json: bool, print_roles: bool, login: st
         click.echo(_roles(place, login, print_roles=print_roles), nl=False)
         return
     with errors_end_command():
-        schema, done = _migrate_postgres(place) if isinstance(place, PostgresPlace) else _migrate_sqlite(place)
+        schema, done = _migrate_postgres(place) if isinstance(place, PostgresLocation) else _migrate_sqlite(place)
     if as_json:
         click.echo(json.dumps({"store": place.shown, "schema": schema, "applied": done}))
     else:
         click.echo(f"{place.shown}: schema {schema}, " + (f"applied {', '.join(done)}" if done else "nothing to do"))
 
 
-def _roles(place: Place, login: str | None, *, print_roles: bool) -> str:
+def _roles(place: StoreLocation, login: str | None, *, print_roles: bool) -> str:
     """Return the SQL for an administrator, without a connection to the database."""
     if not print_roles:
         raise CommandError("--login needs --print-roles, which prints the SQL that grants access to it")
-    if not isinstance(place, PostgresPlace):
+    if not isinstance(place, PostgresLocation):
         raise CommandError("only a store on PostgreSQL has roles: name it with --store postgresql://user@host/database")
     from langlauf.store.postgres.connection import login_name
     from langlauf.store.postgres.migrate import roles_sql
@@ -76,7 +76,7 @@ def _roles(place: Place, login: str | None, *, print_roles: bool) -> str:
     return roles_sql(login_name(place.url), login)
 
 
-def _migrate_sqlite(place: SqlitePlace) -> tuple[int, list[str]]:
+def _migrate_sqlite(place: SqliteLocation) -> tuple[int, list[str]]:
     if place.earlier is not None:
         import_v1(place.path, place.earlier)
     connection = open_connection(place.path)
@@ -86,7 +86,7 @@ def _migrate_sqlite(place: SqlitePlace) -> tuple[int, list[str]]:
     return schema, done
 
 
-def _migrate_postgres(place: PostgresPlace) -> tuple[int, list[str]]:
+def _migrate_postgres(place: PostgresLocation) -> tuple[int, list[str]]:
     from langlauf.store.postgres.server import migrate_database
 
     return asyncio.run(migrate_database(place.url))
@@ -105,7 +105,7 @@ def verify(store: str | None, as_json: bool) -> None:
     except (LanglaufError, CommandError) as error:
         raise CommandError(str(error), code=ExitCode.USAGE) from None
     violations = [one for one in found if not one.warning]
-    unseen = unseen_log(place.path) if isinstance(place, SqlitePlace) else None
+    unseen = unseen_log(place.path) if isinstance(place, SqliteLocation) else None
     if as_json:
         click.echo(msgspec.json.encode(_verify_fields(place.shown, found, unseen)))
     else:
@@ -162,7 +162,7 @@ def take_over(store: str | None) -> None:
 def adopt(table: str, store: str | None, schema: str, dry_run: bool, as_json: bool) -> None:  # noqa: ARG001 - one choice
     """Extend TABLE of an earlier system on PostgreSQL. Adds the columns, indexes and function that handle failures."""
     place = place_for(settings_for(store))
-    if not isinstance(place, PostgresPlace):
+    if not isinstance(place, PostgresLocation):
         raise CommandError("adopt works on a PostgreSQL database: name it with --store or LANGLAUF_STORE")
     from langlauf.compat.adopt import adopt_reading_jobs  # its library comes with an extra
 

@@ -20,7 +20,7 @@ from langlauf.hints import Hints
 from langlauf.maintenance.erasure import STOP_SECONDS, ErasureReport, OrgContents, count_org, erase
 from langlauf.maintenance.retention import apply_retention, report_json
 from langlauf.settings import Settings, duration
-from langlauf.store.tools.location import Place, PostgresPlace, SqlitePlace
+from langlauf.store.tools.location import PostgresLocation, SqliteLocation, StoreLocation
 from langlauf.telemetry.log import set_up_logging
 
 
@@ -86,9 +86,9 @@ def _ttl(kind: str, text: str | None, *, disabled: bool) -> float | msgspec.Unse
 
 
 def _clean_place(
-    place: Place, policy: RetentionPolicy, settings: Settings, *, dry_run: bool, must_exist: bool
+    place: StoreLocation, policy: RetentionPolicy, settings: Settings, *, dry_run: bool, must_exist: bool
 ) -> RetentionReport:
-    if isinstance(place, PostgresPlace):
+    if isinstance(place, PostgresLocation):
         return asyncio.run(_clean(place, policy, settings, dry_run=dry_run))
     path, earlier = place
     exists = Path(path).exists()
@@ -100,10 +100,12 @@ def _clean_place(
             path = str(Path(folder) / "store.db")
         if earlier is not None and not (exists and dry_run):
             import_v1(path, earlier)
-        return asyncio.run(_clean(SqlitePlace(path), policy, settings, dry_run=dry_run))
+        return asyncio.run(_clean(SqliteLocation(path), policy, settings, dry_run=dry_run))
 
 
-async def _clean(place: Place, policy: RetentionPolicy, settings: Settings, *, dry_run: bool) -> RetentionReport:
+async def _clean(
+    place: StoreLocation, policy: RetentionPolicy, settings: Settings, *, dry_run: bool
+) -> RetentionReport:
     blobs = blobs_of(settings)
     store = with_blobs(await open_at(place, Hints()), blobs, settings)
     try:

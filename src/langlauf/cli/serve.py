@@ -26,7 +26,7 @@ from langlauf.hints import Hints
 from langlauf.server.program import HttpServer, make_server
 from langlauf.settings import BY_NAME, Settings, forget_secrets
 from langlauf.store.sqlite.connection import MEMORY
-from langlauf.store.tools.location import PostgresPlace, place_of
+from langlauf.store.tools.location import PostgresLocation, parse_location
 from langlauf.telemetry.log import set_up_logging
 
 BUNDLED = "langlauf.bundled:app"
@@ -108,8 +108,8 @@ def open_to_others(settings: Settings) -> bool:
 def _has_keys(settings: Settings) -> bool:
     """Whether the store exists and has keys."""
     try:
-        place = place_of(settings.store_path)
-        there = isinstance(place, PostgresPlace) or (place.path != MEMORY and Path(place.path).exists())
+        place = parse_location(settings.store_path)
+        there = isinstance(place, PostgresLocation) or (place.path != MEMORY and Path(place.path).exists())
         return there and asyncio.run(_keys_in(settings))
     except LanglaufError as error:
         raise CommandError(str(error)) from error

@@ -28,7 +28,7 @@ from langlauf.settings import BY_NAME, Settings
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.connection import MEMORY
 from langlauf.store.tools.blocking_payloads import BlockingPayloads
-from langlauf.store.tools.location import Place, SqlitePlace, place_of
+from langlauf.store.tools.location import SqliteLocation, StoreLocation, parse_location
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -56,11 +56,11 @@ def settings_for(store: str | None) -> Settings:
     return read_settings(environment, store=store)
 
 
-def place_for(settings: Settings) -> Place:
+def place_for(settings: Settings) -> StoreLocation:
     """Return where the store is; a store in memory ends the command, as it has no data between two programs."""
     with errors_end_command():
-        place = place_of(settings.store_path)
-    if place == SqlitePlace(MEMORY):
+        place = parse_location(settings.store_path)
+    if place == SqliteLocation(MEMORY):
         raise CommandError("a store in memory ends with its program: name a file with --store or LANGLAUF_STORE")
     return place
 

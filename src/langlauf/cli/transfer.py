@@ -19,7 +19,7 @@ from langlauf.compat.v1_export import ExportReport, export_from
 from langlauf.settings import Settings
 from langlauf.store.tools.backup import BackupRefused, BackupReport, back_up, put_back
 from langlauf.store.tools.drivers import check_store, copy_store
-from langlauf.store.tools.location import SqlitePlace
+from langlauf.store.tools.location import SqliteLocation
 from langlauf.store.tools.store_copy import CopyRefused, CopyReport
 from langlauf.store.tools.verify import Violation
 
@@ -138,9 +138,9 @@ def restore(file: Path, store: str | None, force: bool, as_json: bool) -> None:
     print_note("attempts that ran at the time of the backup are repeated; messages that were pending are sent again")
 
 
-def _sqlite_place(settings: Settings, postgres_message: str) -> SqlitePlace:
+def _sqlite_place(settings: Settings, postgres_message: str) -> SqliteLocation:
     place = place_for(settings)
-    if not isinstance(place, SqlitePlace):
+    if not isinstance(place, SqliteLocation):
         raise CommandError(postgres_message)
     return place
 

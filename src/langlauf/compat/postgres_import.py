@@ -7,7 +7,7 @@ from typing import Any
 import asyncpg
 
 from langlauf.clock import Clock
-from langlauf.compat.v1_import import Earlier, Importing, ImportReport
+from langlauf.compat.v1_import import ImportReport, ImportTransaction, V1File
 from langlauf.domain.errors import StoreError
 from langlauf.domain.job import JobRecord
 from langlauf.store.postgres.blocking_connection import BlockingConnection, BulkInsert, Row
@@ -24,19 +24,19 @@ def import_v1(
     With `once`, a file of that name that was imported before is left alone, whatever it holds by now; else only the
     same content is. Raises `StoreError` with what is wrong and where; nothing is written then.
     """
-    earlier = Earlier(json_path, default_analysis, once)
+    earlier = V1File(json_path, default_analysis, once)
     with prepared(url) as connection:
         try:
             with connection.transaction():
                 refuse_unfinished(connection)
-                return earlier.run(_Importing(connection, clock))
+                return earlier.run(_PostgresImport(connection, clock))
         except StoreError as error:
             if not isinstance(error.__cause__, asyncpg.IntegrityConstraintViolationError):
                 raise
             raise StoreError(f"{json_path} does not fit into {connection.name}: {error.__cause__}") from error
 
 
-class _Importing(Importing):
+class _PostgresImport(ImportTransaction):
     """A transaction; imports take turns, and the lanes of what they bring are locked as a submission locks them."""
 
     messages = "outbox"

@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 
 from langlauf.clock import Clock, new_id
-from langlauf.compat.v1_import import Earlier, Importing, ImportReport
+from langlauf.compat.v1_import import ImportReport, ImportTransaction, V1File
 from langlauf.compat.v1_records import UNNAMED
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.instant import Instant
@@ -18,14 +18,14 @@ from langlauf.store.sqlite.clock import clock_of
 from langlauf.store.sqlite.connection import migrate, open_connection
 from langlauf.store.sqlite.snapshot import refuse_unfinished
 from langlauf.store.sqlite.store_copy import put_rows
-from langlauf.store.tools.location import Place, PostgresPlace
+from langlauf.store.tools.location import PostgresLocation, StoreLocation
 from langlauf.store.tools.store_copy import Row
 from langlauf.store.tools.tables import Table
 
 
-def import_into(place: Place, file: Path, **how: Any) -> ImportReport:
+def import_into(place: StoreLocation, file: Path, **how: Any) -> ImportReport:
     """Import a store of the earlier system into a store of either kind, completely or not at all."""
-    if isinstance(place, PostgresPlace):
+    if isinstance(place, PostgresLocation):
         from langlauf.compat import postgres_import  # its library comes with an extra
 
         return postgres_import.import_v1(place.url, file, **how)
@@ -41,13 +41,13 @@ def import_v1(
     With `once`, a file of that name that was imported before is left alone, whatever it holds by now; else only the
     same content is. Raises `StoreError` with what is wrong and where; nothing is written then.
     """
-    earlier = Earlier(json_path, default_analysis, once)
+    earlier = V1File(json_path, default_analysis, once)
     if Path(db_path).exists():
         return _into(db_path, earlier, clock)
     return _into_new(Path(db_path), earlier, clock)
 
 
-def _into_new(path: Path, earlier: Earlier, clock: Clock | None) -> ImportReport:
+def _into_new(path: Path, earlier: V1File, clock: Clock | None) -> ImportReport:
     """Makes the file beside its place and puts it there when it is whole: no moment sees a store without its jobs."""
     making = path.with_name(f".{path.name}.{new_id()}")
     try:
@@ -73,14 +73,14 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _into(path: str, earlier: Earlier, clock: Clock | None) -> ImportReport:
+def _into(path: str, earlier: V1File, clock: Clock | None) -> ImportReport:
     connection = open_connection(path)
     try:
         migrate(connection)
         refuse_unfinished(path, connection)
         clock = clock or clock_of(connection)
         connection.execute("BEGIN IMMEDIATE")
-        report = earlier.run(_Importing(connection, clock.now()))
+        report = earlier.run(_SqliteImport(connection, clock.now()))
         connection.execute("COMMIT")
     except apsw.ConstraintError as error:
         raise StoreError(f"{earlier.path} does not fit into {path}: {error}") from error
@@ -91,7 +91,7 @@ def _into(path: str, earlier: Earlier, clock: Clock | None) -> ImportReport:
     return report
 
 
-class _Importing(Importing):
+class _SqliteImport(ImportTransaction):
     """The one writer of the file, until its transaction ends."""
 
     messages = "notifications"

@@ -23,8 +23,8 @@ from langlauf.store.blobs.names import folder_of
 from langlauf.store.rows import job_from
 from langlauf.store.sqlite.snapshot import sound_snapshot_of
 from langlauf.store.tools.blocking_payloads import BlockingPayloads
-from langlauf.store.tools.location import Place, PostgresPlace
-from langlauf.store.tools.verify import Row, Snapshot, place_of
+from langlauf.store.tools.location import PostgresLocation, StoreLocation
+from langlauf.store.tools.verify import Row, StoreSnapshot, job_position
 
 Entry = tuple[str, Any]
 Write = Callable[[bytes], object]
@@ -55,13 +55,13 @@ class ExportReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def export_from(
-    place: Place, write: Write, payloads: BlockingPayloads | None = None, org_id: str | None = None
+    place: StoreLocation, write: Write, payloads: BlockingPayloads | None = None, org_id: str | None = None
 ) -> ExportReport:
     """Write a store, or all of one org, in the format of the earlier system, piece by piece, blobs included.
 
     Raises `StoreError` where the store cannot be read.
     """
-    if isinstance(place, PostgresPlace):
+    if isinstance(place, PostgresLocation):
         from langlauf.store.postgres.snapshot import snapshot_of  # its library comes with an extra
 
         with snapshot_of(place.url) as snapshot:
@@ -73,7 +73,9 @@ def export_from(
 class _Export:
     """One export of one snapshot."""
 
-    def __init__(self, snapshot: Snapshot, write: Write, payloads: BlockingPayloads | None, org_id: str | None) -> None:
+    def __init__(
+        self, snapshot: StoreSnapshot, write: Write, payloads: BlockingPayloads | None, org_id: str | None
+    ) -> None:
         self._snapshot = snapshot
         self._org_id = org_id
         self._payloads = payloads
@@ -139,8 +141,8 @@ class _Export:
         chunk = next(chunks, None)
         for *columns, payload, key in self._rows("every_job"):
             job = job_from(columns)
-            here, mine = place_of(job.org_id, job.job_id), {}
-            while chunk is not None and (there := place_of(chunk[0], chunk[1])) <= here:
+            here, mine = job_position(job.org_id, job.job_id), {}
+            while chunk is not None and (there := job_position(chunk[0], chunk[1])) <= here:
                 if there == here:
                     mine[chunk[2]] = (chunk[3], chunk[4])
                 chunk = next(chunks, None)

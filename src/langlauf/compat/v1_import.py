@@ -38,7 +38,7 @@ class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
     lost: int = 0
 
 
-class Importing(ABC):
+class ImportTransaction(ABC):
     """One transaction of a store that takes an earlier one over; imports of others wait for its end."""
 
     #: the store's time
@@ -129,7 +129,7 @@ def _rows_of(records: Sequence[ImportedJob], jobs: Iterable[JobRecord]) -> dict[
     return rows
 
 
-class Earlier(msgspec.Struct, frozen=True):
+class V1File(msgspec.Struct, frozen=True):
     """A file of the earlier system, and how it is taken over.
 
     With `once`, a file of that name that was imported before is left alone, whatever it holds by now; else only the
@@ -140,7 +140,7 @@ class Earlier(msgspec.Struct, frozen=True):
     default_analysis: str
     once: bool
 
-    def run(self, into: Importing) -> ImportReport:
+    def run(self, into: ImportTransaction) -> ImportReport:
         """Brings the file into a store; raises `StoreError` with what is wrong and where."""
         name = self.path.name
         if self.once and (before := into.digest_by_name(name)) is not None:

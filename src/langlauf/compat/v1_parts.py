@@ -29,7 +29,7 @@ _OTHER_WORDS = {"job.started": EventType.RUNNING}
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
 
-class Owner(msgspec.Struct, frozen=True, kw_only=True):
+class JobOwner(msgspec.Struct, frozen=True, kw_only=True):
     """The job that parts belong to. Its org is theirs, and its ids are theirs where they have none."""
 
     org_id: str
@@ -43,7 +43,7 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
 _NOT_TAKEN_ALONG = "it had not been sent when its store was taken over"
 
 
-def read_events(owner: Owner, events: list[EarlierEvent]) -> list[Event]:
+def read_events(owner: JobOwner, events: list[EarlierEvent]) -> list[Event]:
     """The log as it is, holes included; its numbers must rise."""
     found: list[Event] = []
     last, at = 0, owner.queued_at
@@ -65,7 +65,7 @@ def read_events(owner: Owner, events: list[EarlierEvent]) -> list[Event]:
     return found
 
 
-def make_event(owner: Owner, seq: int, kind: EventType, at: Instant, *, actor: ActorType, payload: str) -> Event:
+def make_event(owner: JobOwner, seq: int, kind: EventType, at: Instant, *, actor: ActorType, payload: str) -> Event:
     """An event of a job, with the ids of the job."""
     event_id = f"{owner.job_id}-{seq}"
     return Event(owner.org_id, owner.job_id, seq, event_id, kind, at, actor, payload, owner.trace_id, owner.request_id)
@@ -81,7 +81,7 @@ def _clean_json(raw: msgspec.Raw) -> str:
     return text if clean == value else msgspec.json.encode(clean).decode()
 
 
-def read_results(owner: Owner, results: dict[str, EarlierResult], finished_at: Instant | None) -> list[StoredResult]:
+def read_results(owner: JobOwner, results: dict[str, EarlierResult], finished_at: Instant | None) -> list[StoredResult]:
     """The snapshots in their order. Numbers that start below 1 are moved up together."""
     found = sorted(results.items(), key=lambda item: item[1].result_seq)
     numbers = [one.result_seq for _, one in found]
@@ -95,7 +95,7 @@ def read_results(owner: Owner, results: dict[str, EarlierResult], finished_at: I
     return [_result(owner, key, one, one.result_seq + shift, created_at) for key, one in found]
 
 
-def _result(owner: Owner, key: str, one: EarlierResult, number: int, otherwise: Instant) -> StoredResult:
+def _result(owner: JobOwner, key: str, one: EarlierResult, number: int, otherwise: Instant) -> StoredResult:
     where = f"results.{key}"
     if one.result_id not in (None, key):
         raise NotAnEarlierStore(f"{where}.result_id: it is {one.result_id}")
@@ -142,7 +142,7 @@ def _views(one: EarlierResult) -> str | None:
 
 
 def read_notifications(
-    owner: Owner, messages: dict[str, EarlierNotification], ended_at: Instant
+    owner: JobOwner, messages: dict[str, EarlierNotification], ended_at: Instant
 ) -> Iterator[Notification]:
     """The messages; the key that makes a second one impossible is made anew, except for webhooks."""
     for key, one in messages.items():

@@ -21,7 +21,7 @@ from langlauf.compat.v1_json import (
     instant,
     text_of,
 )
-from langlauf.compat.v1_parts import Owner, make_event, read_events, read_notifications, read_results
+from langlauf.compat.v1_parts import JobOwner, make_event, read_events, read_notifications, read_results
 from langlauf.domain.attempt import HIGHEST_UNFINISHED
 from langlauf.domain.delivery import Notification
 from langlauf.domain.errors import RetryHint
@@ -101,7 +101,7 @@ class _Reader:
         self._now = now
         self._where = f"jobs.{key}"
         self._analysis = job.analysis if job.analysis not in (None, "", UNNAMED) else default_analysis
-        self._owner = Owner(
+        self._owner = JobOwner(
             org_id=job.org_id or DEFAULT_ORG,
             job_id=key,
             status=job.status,

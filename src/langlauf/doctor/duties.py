@@ -9,7 +9,7 @@ from langlauf.doctor.findings import Seen, ago, fine, odd, some, wrong
 from langlauf.doctor.patient import Patient
 from langlauf.domain.health import DELIVERY_DUTY, RETENTION_DUTY, SWEEP_DUTY
 from langlauf.domain.instant import after, seconds_between
-from langlauf.store.tools.inspection import Taken
+from langlauf.store.tools.inspection import RetiredKind
 
 #: A late round, a restart and a note that is not written each time are no reason to call anybody.
 _SLACK_SECONDS = 60.0
@@ -57,7 +57,7 @@ def retention_lag(patient: Patient) -> Seen:
         if age is None:
             continue
         before = after(patient.now, -(age + lag))
-        looked, kept = patient.examiner.kept_beyond(cast("Taken", kind), before, _LOOKED_AT)
+        looked, kept = patient.examiner.kept_beyond(cast("RetiredKind", kind), before, _LOOKED_AT)
         if kept * 2 > looked:
             late.append(kind)
     if late:

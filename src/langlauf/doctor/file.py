@@ -9,8 +9,8 @@ from langlauf.doctor.findings import Seen, fine, odd, size, some, wrong
 from langlauf.doctor.patient import Patient
 from langlauf.store.sqlite.health import over_network
 from langlauf.store.tools.backup import last_backup
-from langlauf.store.tools.inspection import FileExaminer
-from langlauf.store.tools.location import SqlitePlace
+from langlauf.store.tools.inspection import FileInspector
+from langlauf.store.tools.location import SqliteLocation
 
 _FULL = 2
 _MIB, _GIB = 1_048_576, 1_073_741_824
@@ -116,12 +116,12 @@ def damage(patient: Patient) -> Seen:
     """Page by page, and every row that belongs to another one."""
     try:
         torn = patient.examiner.damages()
-        loose = [] if torn else cast("FileExaminer", patient.examiner).loose_rows()
+        loose = [] if torn else cast("FileInspector", patient.examiner).loose_rows()
     except TimeoutError:
         return odd("not read to its end in the time there is", patient.command("verify"))
     if torn:
         words = f"{some(torn)}; stop every server and worker, and put back the newest backup"
-        newest = last_backup(patient.place.path) if isinstance(patient.place, SqlitePlace) else None
+        newest = last_backup(patient.place.path) if isinstance(patient.place, SqliteLocation) else None
         return wrong(words, patient.command("restore", str(newest or "BACKUP"), "--force"))
     if loose:
         return wrong(some(loose), patient.command("verify"))

@@ -11,16 +11,16 @@ from langlauf.domain.overview import StartedJob, WaitingJobs
 from langlauf.settings import Settings
 from langlauf.store.tools.blocking_payloads import BlockingPayloads
 from langlauf.store.tools.inspection import (
-    ClockSeen,
-    Examiner,
-    FileExaminer,
-    FileSeen,
+    ClockFacts,
+    FileFacts,
+    FileInspector,
+    Inspector,
     RightsSeen,
-    ServerExaminer,
-    ServerSeen,
+    ServerFacts,
+    ServerInspector,
     SessionSeen,
 )
-from langlauf.store.tools.location import Place, PostgresPlace
+from langlauf.store.tools.location import PostgresLocation, StoreLocation
 
 T = TypeVar("T")
 #: Of queues and of jobs under way, no more are looked at.
@@ -33,8 +33,8 @@ class Patient:
     def __init__(
         self,
         settings: Settings,
-        place: Place,
-        examiner: Examiner,
+        place: StoreLocation,
+        examiner: Inspector,
         *,
         named: bool,
         payloads: BlockingPayloads | None = None,
@@ -57,7 +57,7 @@ class Patient:
         if not self._named:
             return shlex.join(["langlauf", *words])
         # A URL may hold a password: it is not shown.
-        shown = '"$LANGLAUF_STORE"' if isinstance(self.place, PostgresPlace) else shlex.quote(self.place.path)
+        shown = '"$LANGLAUF_STORE"' if isinstance(self.place, PostgresLocation) else shlex.quote(self.place.path)
         return f"{shlex.join(['langlauf', *words])} --store {shown}"
 
     def once(self, name: str, ask: Callable[[], T]) -> T:
@@ -70,29 +70,29 @@ class Patient:
         return cast("T", self._answers[name])
 
     @property
-    def clock(self) -> ClockSeen:
+    def clock(self) -> ClockFacts:
         """The store's time and the machine's."""
         return self.once("clock", self.examiner.clock)
 
     @property
-    def server(self) -> ServerSeen:
+    def server(self) -> ServerFacts:
         """The server of a database."""
-        return self.once("server", cast("ServerExaminer", self.examiner).server)
+        return self.once("server", cast("ServerInspector", self.examiner).server)
 
     @property
     def session(self) -> SessionSeen:
         """A session of the program on it."""
-        return self.once("session", cast("ServerExaminer", self.examiner).session)
+        return self.once("session", cast("ServerInspector", self.examiner).session)
 
     @property
     def rights(self) -> RightsSeen:
         """Who may do what in it."""
-        return self.once("rights", cast("ServerExaminer", self.examiner).rights)
+        return self.once("rights", cast("ServerInspector", self.examiner).rights)
 
     @property
-    def file(self) -> FileSeen:
+    def file(self) -> FileFacts:
         """The file of a store."""
-        return self.once("file", cast("FileExaminer", self.examiner).file)
+        return self.once("file", cast("FileInspector", self.examiner).file)
 
     @property
     def now(self) -> Instant:

@@ -5,7 +5,7 @@ from typing import cast
 from langlauf.doctor.check import Check, Needs
 from langlauf.doctor.findings import Seen, ago, fine, odd, some, wrong
 from langlauf.doctor.patient import Patient
-from langlauf.store.tools.inspection import ServerExaminer
+from langlauf.store.tools.inspection import ServerInspector
 
 _LONG_SECONDS, _TOO_LONG_SECONDS = 300.0, 3_600.0
 _MANY_TRANSACTIONS = 1_000_000
@@ -15,8 +15,8 @@ _FEW_LEFT, _NONE_LEFT = 0.8, 0.95
 _ASK = 'psql "$LANGLAUF_STORE" -c'
 
 
-def _of(patient: Patient) -> ServerExaminer:
-    return cast("ServerExaminer", patient.examiner)
+def _of(patient: Patient) -> ServerInspector:
+    return cast("ServerInspector", patient.examiner)
 
 
 def _sql(statement: str) -> str:

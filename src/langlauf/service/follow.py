@@ -103,7 +103,7 @@ class Follower(Generic[P]):
         self._gone(self)
 
     def look(self, pulse: P) -> None:
-        """Wakes up where that is news; of a job that is gone there is no pulse."""
+        """CommitHints up where that is news; of a job that is gone there is no pulse."""
         if self._matters(pulse):
             self.event.set()
 
@@ -218,7 +218,7 @@ class Followers:
         return await self._marks.get(org_id, read)
 
     async def look(self) -> None:
-        """Wakes those whose job or org changed elsewhere, and those who may no longer see it."""
+        """CommitHints those whose job or org changed elsewhere, and those who may no longer see it."""
         everybody: list[JobFollower | OrgFollower] = [*self._present, *self._of_orgs]
         for one in everybody:
             if not await self._allowed(one.caller):

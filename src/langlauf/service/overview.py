@@ -58,7 +58,7 @@ class Overviews:
             found,
             len(working),
             workers if operates else [],
-            check_health(found, shown, writable=self._store.health.ailment is None),
+            check_health(found, shown, writable=self._store.health.problem is None),
         )
 
     async def workers(self) -> list[WorkerStatus]:

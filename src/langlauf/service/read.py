@@ -39,8 +39,8 @@ from langlauf.domain.state import Status
 from langlauf.service.estimates import Estimates
 from langlauf.service.single_flight import BatchedReads
 from langlauf.settings import Settings
-from langlauf.store.admin import Owner
-from langlauf.store.health import MEANINGS
+from langlauf.store.admin import RecordOwner
+from langlauf.store.health import PROBLEM_TEXTS
 from langlauf.store.protocol import JobReads, Store, TenantReads
 
 #: What a caller may read of a job, for whoever is given it: nobody above this room knows the store.
@@ -75,7 +75,7 @@ class Reads:
         only = None if caller.grant is None else caller.grant.job_id
         return await self._pulses.get((caller.org_id, job_id)) if only in (None, job_id) else None
 
-    async def owner(self, kind: Literal["job", "result"], record_id: str) -> Owner | None:
+    async def owner(self, kind: Literal["job", "result"], record_id: str) -> RecordOwner | None:
         """Whose a record is, over all orgs: for callers who need no org."""
         return await self._store.access.find(kind, record_id)
 
@@ -85,8 +85,8 @@ class Reads:
 
     async def unwell(self) -> str | None:
         """Return why the store takes no writes right now, in a sentence that names no place; None where it does."""
-        ailment = await self._store.health.look()
-        return None if ailment is None else MEANINGS[ailment].sentence
+        problem = await self._store.health.look()
+        return None if problem is None else PROBLEM_TEXTS[problem].sentence
 
     async def derived_fields(self, view: JobView) -> DerivedFields:
         """The phase and the estimates of a job."""

@@ -11,7 +11,7 @@ from langlauf.domain.instant import Instant
 from langlauf.store.rows import json_text
 
 
-class Owner(NamedTuple):
+class RecordOwner(NamedTuple):
     """Whose a record is, and of which job."""
 
     org_id: str
@@ -53,7 +53,7 @@ class AccessStore(Protocol):
     async def session_ends(self, after: int) -> list[SessionEnd]:
         """The ends past a number, in their order."""
 
-    async def find(self, kind: Literal["job", "result"], record_id: str) -> Owner | None:
+    async def find(self, kind: Literal["job", "result"], record_id: str) -> RecordOwner | None:
         """The owner of a job or a result, over all orgs: for callers who need no org."""
 
 

@@ -12,7 +12,7 @@ from langlauf.store.group_commit import Recording
 from langlauf.store.retention import RetireBatch
 
 
-class Wakes(Protocol):
+class CommitHints(Protocol):
     """Whom it is told: the hints of this process, or who passes them on to other hosts as well."""
 
     def work(self) -> None:
@@ -31,8 +31,8 @@ class Wakes(Protocol):
         """Something among the jobs of these orgs may look different now."""
 
 
-def announce(hints: Wakes, operation: object, answer: object) -> None:
-    """Wakes whoever may want to know of an operation and its answer."""
+def announce(hints: CommitHints, operation: object, answer: object) -> None:
+    """CommitHints whoever may want to know of an operation and its answer."""
     match operation, answer:
         case NewJob(job=job), Accepted():
             hints.work()

@@ -1,6 +1,6 @@
 """Whether a store takes writes, and if not, why: drivers report here; readiness, upkeep and the log ask here.
 
-A store is well, or it has one ailment. A write that fails makes it unwell; from then on a small write is tried every
+A store is well, or it has one problem. A write that fails makes it unwell; from then on a small write is tried every
 second, and the first one that is taken makes it well again. Damage is the exception: nothing more is written over it
 until the program is started again.
 """
@@ -19,7 +19,7 @@ from langlauf.telemetry.log import LogEvent, log_event
 WATCH_SECONDS = 1.0
 
 
-class Ailment(StrEnum):
+class StoreProblem(StrEnum):
     """Why a store takes no writes."""
 
     READ_ONLY = "read_only"
@@ -29,28 +29,28 @@ class Ailment(StrEnum):
     AWAY = "away"
 
 
-class Meaning(NamedTuple):
-    """What an ailment is to callers, who are told no path and no host, and what an operator does about it."""
+class ProblemText(NamedTuple):
+    """What an problem is to callers, who are told no path and no host, and what an operator does about it."""
 
     sentence: str
     remedy: str
 
 
-MEANINGS = {
-    Ailment.READ_ONLY: Meaning(
+PROBLEM_TEXTS = {
+    StoreProblem.READ_ONLY: ProblemText(
         "The store can only be read.",
         "make the file and its folder writable for this user, or name a database that takes writes",
     ),
-    Ailment.FULL: Meaning("The disk of the store is full.", "make room on the disk"),
-    Ailment.REMOVED: Meaning(
+    StoreProblem.FULL: ProblemText("The disk of the store is full.", "make room on the disk"),
+    StoreProblem.REMOVED: ProblemText(
         "The file of the store was removed or replaced.",
         "stop every server and worker, put the file back with `langlauf restore`, and start again",
     ),
-    Ailment.DAMAGED: Meaning(
+    StoreProblem.DAMAGED: ProblemText(
         "The store is damaged; nothing more is written to it.",
         "stop every server and worker, and put back the newest backup: langlauf restore BACKUP --force",
     ),
-    Ailment.AWAY: Meaning(
+    StoreProblem.AWAY: ProblemText(
         "The store does not take writes.", "run `langlauf doctor`; writes go on by themselves when it is back"
     ),
 }
@@ -78,37 +78,37 @@ class StoreHealth:
         self._look = look
         self._inspect = inspect
         self._lock = threading.Lock()
-        self._ailment: Ailment | None = None
+        self._ailment: StoreProblem | None = None
         self._since = 0.0
         self._refused = 0
         #: only what serves has a log for this; a command prints its error
         self._serving = False
 
     @property
-    def ailment(self) -> Ailment | None:
+    def problem(self) -> StoreProblem | None:
         """What is wrong right now; None where all is well."""
         return self._ailment
 
     @property
     def damaged(self) -> bool:
         """Whether nothing may be written any more."""
-        return self._ailment is Ailment.DAMAGED
+        return self._ailment is StoreProblem.DAMAGED
 
-    def report(self, ailment: Ailment, reason: str, *, count: int = 1) -> StoreUnhealthy:
+    def report(self, problem: StoreProblem, reason: str, *, count: int = 1) -> StoreUnhealthy:
         """Note that so many operations failed, and return the error for their callers. Logged when it is new."""
         with self._lock:
             self._refused += count
-            known = self._ailment in (ailment, Ailment.DAMAGED)
+            known = self._ailment in (problem, StoreProblem.DAMAGED)
             if self._ailment is None:
                 self._since = monotonic()
             if not known:
-                self._ailment = ailment
+                self._ailment = problem
         if not known and self._serving:
-            remedy = MEANINGS[ailment].remedy
-            log_event(LogEvent.STORE_UNAVAILABLE, logging.ERROR, ailment=ailment.value, reason=reason, next=remedy)
+            remedy = PROBLEM_TEXTS[problem].remedy
+            log_event(LogEvent.STORE_UNAVAILABLE, logging.ERROR, problem=problem.value, reason=reason, next=remedy)
         return StoreUnhealthy(reason)
 
-    async def look(self) -> Ailment | None:
+    async def look(self) -> StoreProblem | None:
         """Notice what can be noticed without a write, and return what is wrong."""
         await self._look()
         return self._ailment
@@ -119,7 +119,7 @@ class StoreHealth:
             await self._inspect()
             await self._probe()
         except StoreUnhealthy as error:
-            raise StoreUnavailable(f"{error}: {MEANINGS[self._ailment or Ailment.AWAY].remedy}") from error
+            raise StoreUnavailable(f"{error}: {PROBLEM_TEXTS[self._ailment or StoreProblem.AWAY].remedy}") from error
         self._serving = True
 
     async def watch(self) -> None:
@@ -139,4 +139,4 @@ class StoreHealth:
             was, refused = self._ailment, self._refused
             seconds = monotonic() - self._since
             self._ailment, self._refused = None, 0
-        log_event(LogEvent.STORE_BACK, ailment=was.value, seconds=round(seconds, 1), refused=refused)
+        log_event(LogEvent.STORE_BACK, problem=was.value, seconds=round(seconds, 1), refused=refused)

@@ -46,7 +46,7 @@ from langlauf.domain.retention import HoldRequest, ResultGone, RetentionPolicy, 
 from langlauf.domain.state import Status
 from langlauf.store.admin import AccessStore, DutyStore, OrgStore, WorkerStore
 from langlauf.store.blobs.large import LargePayloads
-from langlauf.store.blobs.owner import Whereabouts
+from langlauf.store.blobs.owner import StoreIdentity
 from langlauf.store.deliveries import DeliveryStore, MailStore
 from langlauf.store.health import StoreHealth
 
@@ -268,7 +268,7 @@ class Store(Protocol):
     def usage(self) -> StoreUsage:
         """What the store has in hand in this process, without asking anybody."""
 
-    async def whereabouts(self) -> Whereabouts:
+    async def identity(self) -> StoreIdentity:
         """Where it is, which no copy of it is."""
 
     async def check(self) -> None:

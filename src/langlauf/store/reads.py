@@ -27,7 +27,7 @@ from langlauf.store.blobs.large import LargePayloads, is_apart
 from langlauf.store.blobs.payloads import unavailable
 from langlauf.store.bounded_scan import FIRST, LONGEST_MESSAGE, Position, unread_walk
 from langlauf.store.rows import endpoint_from, event_from, subscription_from
-from langlauf.store.source import Small
+from langlauf.store.source import InlinePayload
 
 #: A status answer can do without its result: nobody waits longer for it.
 _STATUS_SECONDS = 2.0
@@ -161,7 +161,7 @@ class SharedReads(ResultReads):
         if not rows:
             return None
         size, text = rows[0]
-        return self._large(result_id, size) if text is None else Small(text.encode())
+        return self._large(result_id, size) if text is None else InlinePayload(text.encode())
 
     async def views(self, result_id: str) -> str | None:
         return await self._text("read_views", result_id=result_id)

@@ -1,7 +1,7 @@
-"""Retention, the same for every store: what is old is found page by page and taken in small batches.
+"""Retention, the same for every store: expired records are found page by page and removed in small batches.
 
-A driver brings the shelf: it finds, it takes, and it counts. How much a batch holds follows from what the last ones
-took: others wait no longer for one than for a write of their own, on a quick machine and on a slow one.
+A driver brings a `RetentionStore` that finds, removes and counts. The size of a batch follows from how long the last
+ones took, so that other writes wait no longer for it than for each other, on a fast machine and on a slow one.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ class RetireBatch(msgspec.Struct, frozen=True, kw_only=True):
     cutoffs: Cutoffs
 
 
-class Found(NamedTuple):
+class RetirableJob(NamedTuple):
     """An old job, as the finders give it. Behind it, in the order of ends and then of `position`, a page goes on."""
 
     finished_at: Instant
@@ -81,10 +81,10 @@ class Found(NamedTuple):
         return not self.kept_back and bool(self.rows or self.leaves_none)
 
 
-class Shelf(Protocol):
+class RetentionStore(Protocol):
     """What retention asks a store for."""
 
-    async def page(self, kind: Kind, cutoffs: Cutoffs, behind: Found | None, most: int) -> list[Found]:
+    async def page(self, kind: Kind, cutoffs: Cutoffs, behind: RetirableJob | None, most: int) -> list[RetirableJob]:
         """The next old jobs that still have something of a kind, the oldest end first."""
 
     async def take(self, batch: RetireBatch) -> int:
@@ -111,7 +111,7 @@ class Pace:
         await asyncio.sleep(min(_LONGEST_REST, seconds * _REST))
 
 
-class _Tally(msgspec.Struct):
+class _Counts(msgspec.Struct):
     deleted: int = 0
     eligible: int = 0
 
@@ -126,16 +126,16 @@ def cutoffs_of(policy: RetentionPolicy, now: Instant) -> Cutoffs:
 
 
 async def retire(
-    shelf: Shelf, policy: RetentionPolicy, now: Instant, *, dry_run: bool, counted: bool
+    retention_store: RetentionStore, policy: RetentionPolicy, now: Instant, *, dry_run: bool, counted: bool
 ) -> RetentionReport:
     """Takes results, then events, then records, so that a record outlives its parts also inside a run."""
-    run = _Run(shelf, cutoffs_of(policy, now), dry_run=dry_run)
-    ended, with_end = await shelf.ended() if counted else (None, None)
+    run = _Run(retention_store, cutoffs_of(policy, now), dry_run=dry_run)
+    ended, with_end = await retention_store.ended() if counted else (None, None)
     results = await run.retire("results")
     events = await run.retire("events")
     jobs = await run.retire("jobs")
     run.raise_failures()
-    kept_results, kept_events = await shelf.kept() if counted else (None, None)
+    kept_results, kept_events = await retention_store.kept() if counted else (None, None)
     missing = None if ended is None or with_end is None else ended - with_end
     return RetentionReport(
         dry_run=dry_run,
@@ -147,20 +147,20 @@ async def retire(
 
 
 class _Run:
-    """One run over a shelf."""
+    """One run over a retention_store."""
 
-    def __init__(self, shelf: Shelf, limits: Cutoffs, *, dry_run: bool) -> None:
-        self._shelf = shelf
+    def __init__(self, retention_store: RetentionStore, limits: Cutoffs, *, dry_run: bool) -> None:
+        self._store = retention_store
         self._limits = limits
         self._dry_run = dry_run
         self._pace = Pace()
         self._failures = 0
 
-    async def retire(self, kind: Kind) -> _Tally:
+    async def retire(self, kind: Kind) -> _Counts:
         """Takes all that is old of one kind."""
-        tally = _Tally()
-        last: Found | None = None
-        while page := await self._shelf.page(kind, self._limits, last, JOBS_PER_PAGE):
+        tally = _Counts()
+        last: RetirableJob | None = None
+        while page := await self._store.page(kind, self._limits, last, JOBS_PER_PAGE):
             last = page[-1]
             tally.eligible += sum(found.rows > 0 for found in page)
             due = [found for found in page if found.due]
@@ -171,12 +171,12 @@ class _Run:
                 tally.deleted += await self._take(kind, batch)
         return tally
 
-    async def _take(self, kind: Kind, batch: list[Found]) -> int:
+    async def _take(self, kind: Kind, batch: list[RetirableJob]) -> int:
         """Takes from a few jobs. Where one of them cannot be taken from, its neighbours are all the same."""
         jobs = tuple((found.org_id, found.job_id) for found in batch)
         began = monotonic()
         try:
-            removed = await self._shelf.take(RetireBatch(kind=kind, jobs=jobs, cutoffs=self._limits))
+            removed = await self._store.take(RetireBatch(kind=kind, jobs=jobs, cutoffs=self._limits))
         except StoreUnavailable:
             raise
         except StoreError as error:
@@ -188,7 +188,7 @@ class _Run:
         await self._pace.rest(sum(found.rows for found in batch), monotonic() - began)
         return removed
 
-    def _note_failure(self, kind: Kind, found: Found, error: StoreError) -> None:
+    def _note_failure(self, kind: Kind, found: RetirableJob, error: StoreError) -> None:
         self._failures += 1
         what = {"duty": "retention", "kind": kind, "org_id": found.org_id, "job_id": found.job_id}
         log_event(LogEvent.UPKEEP_FAILED, logging.ERROR, error=None, **what, reason=str(error))
@@ -201,7 +201,7 @@ class _Run:
             raise StoreError(f"{self._failures} jobs could not be cleaned up; the log says which and why")
 
 
-def _count(tally: _Tally, there: int | None, missing: int | None, *, dry_run: bool) -> RetentionCount:
+def _count(tally: _Counts, there: int | None, missing: int | None, *, dry_run: bool) -> RetentionCount:
     """What a dry run would remove is still there."""
     return RetentionCount(
         delete_count=tally.deleted,
@@ -211,9 +211,9 @@ def _count(tally: _Tally, there: int | None, missing: int | None, *, dry_run: bo
     )
 
 
-def _batches(page: list[Found], pace: Pace) -> Iterator[list[Found]]:
+def _batches(page: list[RetirableJob], pace: Pace) -> Iterator[list[RetirableJob]]:
     """Divides a page so that no write takes long, whatever the jobs hold."""
-    batch: list[Found] = []
+    batch: list[RetirableJob] = []
     rows = size = 0
     for found in page:
         if batch and (rows + found.rows > pace.rows or size + found.bytes > _BYTES_PER_BATCH):

@@ -8,7 +8,7 @@ from langlauf.domain.errors import PayloadGone
 PIECE = 2 * 1_048_576
 
 
-class Small:
+class InlinePayload:
     """A payload that is here already."""
 
     def __init__(self, payload: bytes) -> None:
@@ -20,7 +20,7 @@ class Small:
         return self.whole[start:]
 
 
-class Pieces:
+class PayloadPieces:
     """A payload of which each piece is read when it is wanted: so many bytes from a position, None where it is gone."""
 
     def __init__(self, size: int, read: Callable[[int, int], Awaitable[bytes | None]], *, piece: int = PIECE) -> None:

@@ -9,7 +9,7 @@ from langlauf.domain.attempt import ClaimBatch, ClaimRequest
 from langlauf.domain.job import NewJob
 
 
-class Offer:
+class StandingClaim:
     """A claim that found nothing yet."""
 
     def __init__(self, request: ClaimRequest) -> None:
@@ -26,11 +26,11 @@ class StandingClaims:
     """The claims of this process that wait for something to start."""
 
     def __init__(self) -> None:
-        self._offers: list[Offer] = []
+        self._offers: list[StandingClaim] = []
 
     async def stand(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> ClaimBatch:
         """Waits while `idle()` lasts; a batch that is asking meanwhile is waited for."""
-        offer = Offer(request)
+        offer = StandingClaim(request)
         self._offers.append(offer)
         idling = asyncio.create_task(idle())
         try:
@@ -44,7 +44,7 @@ class StandingClaims:
             idling.cancel()
             self._offers.remove(offer)
 
-    def joining(self, batch: Sequence[Any]) -> list[Offer]:
+    def joining(self, batch: Sequence[Any]) -> list[StandingClaim]:
         """Those that go with a batch: one that accepts jobs. They are told what came of it."""
         if not self._offers or not any(isinstance(operation, NewJob) for operation in batch):
             return []
@@ -56,7 +56,7 @@ class StandingClaims:
             offer.answered.clear()
         return joining
 
-    def answer(self, joined: Sequence[Offer], answers: Sequence[Any]) -> None:
+    def answer(self, joined: Sequence[StandingClaim], answers: Sequence[Any]) -> None:
         """Hands out what was claimed; a claim that found nothing, or came to nothing, stands on."""
         for offer, answer in zip(joined, answers, strict=True):
             asked_at, offer.asked_at = offer.asked_at, None

@@ -16,8 +16,8 @@ from langlauf.domain.outcome import Completed
 from langlauf.domain.result import PayloadSource, ReferencedPayloads, Snapshot
 from langlauf.store.admin import AccessStore
 from langlauf.store.blobs.files import FileBlobs
-from langlauf.store.blobs.names import IDENTITY, Place, read_ref, store_name
-from langlauf.store.blobs.owner import INSTANCE, BlobOwner, BlobsOfAnother, Whereabouts
+from langlauf.store.blobs.names import IDENTITY, BlobKey, read_ref, store_name
+from langlauf.store.blobs.owner import INSTANCE, BlobOwner, BlobsOfAnother, StoreIdentity
 from langlauf.store.blobs.payloads import Payloads, unavailable
 from langlauf.store.blobs.protocol import Blobs
 from langlauf.store.blobs.s3 import ObjectBlobs, read_bucket
@@ -47,12 +47,12 @@ def _folder(text: str) -> Path:
     return Path(unquote(parts.path))
 
 
-class Rows(Protocol):
+class PayloadRows(Protocol):
     """What is asked of the store whose payloads these are."""
 
     @property
     def access(self) -> AccessStore: ...
-    async def whereabouts(self) -> Whereabouts: ...
+    async def identity(self) -> StoreIdentity: ...
     async def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], ReferencedPayloads]: ...
 
 
@@ -63,7 +63,7 @@ class LargePayloads:
     for blobs everything stays in rows, and what an earlier run did not keep there cannot be read.
     """
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: PayloadRows) -> None:
         self._rows = rows
         self._largest_inline = 0
         self._garbage_age = 0.0
@@ -75,7 +75,7 @@ class LargePayloads:
         self._largest_inline = largest_inline
         self._garbage_age = garbage_age
         self._payloads = Payloads(blobs, self._store_name, seconds=seconds)
-        self._owner = BlobOwner(self._payloads, self._instance, self._rows.whereabouts)
+        self._owner = BlobOwner(self._payloads, self._instance, self._rows.identity)
 
     async def _store_name(self) -> str:
         return store_name(await self._rows.access.signing_secret(IDENTITY))
@@ -196,10 +196,10 @@ def _is_over(text: str, limit: int) -> bool:
 
 
 #: What jobs, by org and id, still name: read as it is now.
-Kept = Callable[[Sequence[tuple[str, str]]], Awaitable[Mapping[tuple[str, str], ReferencedPayloads]]]
+FindReferences = Callable[[Sequence[tuple[str, str]]], Awaitable[Mapping[tuple[str, str], ReferencedPayloads]]]
 
 
-async def collect(kept_payloads: Kept, payloads: Payloads, *, min_age: float = 0.0) -> int:
+async def collect(kept_payloads: FindReferences, payloads: Payloads, *, min_age: float = 0.0) -> int:
     """Walks over all blobs, a page at a time, and tells how many went. Safe to cut, and to run beside another."""
     removed = 0
     async for page in payloads.pages(min_age=min_age):
@@ -211,7 +211,7 @@ async def collect(kept_payloads: Kept, payloads: Payloads, *, min_age: float = 0
     return removed
 
 
-def is_garbage(place: Place, job: ReferencedPayloads | None) -> bool:
+def is_garbage(place: BlobKey, job: ReferencedPayloads | None) -> bool:
     """Whether no row names a blob, and none ever will."""
     if job is None:
         return True

@@ -49,7 +49,7 @@ def read_ref(text: str) -> Ref | None:
     return Ref(match[1], int(match[2])) if match else None
 
 
-class Place(NamedTuple):
+class BlobKey(NamedTuple):
     """Where a blob lies. `name` is its digest, or that of a file which never became whole."""
 
     store: str
@@ -68,16 +68,16 @@ class Place(NamedTuple):
         return all(len(escaped(word)) <= _LONGEST_WORD for word in (self.org_id, self.job_id))
 
 
-def read_key(key: str) -> Place | None:
+def read_key(key: str) -> BlobKey | None:
     """The place behind a key; None where it is none of ours, and so not ours to remove."""
     words = key.split("/")
-    if len(words) != len(Place._fields):
+    if len(words) != len(BlobKey._fields):
         return None
     store, org, job, name = words
     org_id, job_id = unescaped(org), unescaped(job)
     if org_id is None or job_id is None or not _NAME.fullmatch(name):
         return None
-    return Place(store, org_id, job_id, name)
+    return BlobKey(store, org_id, job_id, name)
 
 
 def escaped(text: str) -> str:

@@ -15,7 +15,7 @@ from langlauf.domain.errors import StoreError
 from langlauf.store.blobs.payloads import Payloads
 
 
-class Whereabouts(NamedTuple):
+class StoreIdentity(NamedTuple):
     """Two ways to say where a store is. A store that is the same by either of them is the same store."""
 
     #: as people know it: the host and the path of a file, or the name and the server of a database
@@ -48,9 +48,9 @@ class OwnerMark(msgspec.Struct, frozen=True):
         return self.instance == other.instance and (self.place == other.place or self.mark == other.mark)
 
 
-def mark_of(secret: bytes, whereabouts: Whereabouts) -> OwnerMark:
+def mark_of(secret: bytes, identity: StoreIdentity) -> OwnerMark:
     """The mark of a store with that secret, which is there."""
-    return OwnerMark(hashlib.sha256(b"langlauf blob owner\0" + secret).hexdigest(), *whereabouts)
+    return OwnerMark(hashlib.sha256(b"langlauf blob owner\0" + secret).hexdigest(), *identity)
 
 
 def key_of(folder: str) -> str:
@@ -73,11 +73,11 @@ class BlobOwner:
         self,
         payloads: Payloads,
         instance: Callable[[], Awaitable[bytes]],
-        whereabouts: Callable[[], Awaitable[Whereabouts]],
+        identity: Callable[[], Awaitable[StoreIdentity]],
     ) -> None:
         self._payloads = payloads
         self._instance = instance
-        self._whereabouts = whereabouts
+        self._whereabouts = identity
 
     async def check(self) -> None:
         """Raise `BlobsOfAnother` unless the blobs are this store's; those without a mark become so."""

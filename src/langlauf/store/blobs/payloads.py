@@ -11,9 +11,9 @@ from langlauf.clock import SystemClock
 from langlauf.domain.errors import PayloadUnavailable, StoreUnavailable
 from langlauf.domain.instant import SECOND
 from langlauf.domain.result import PayloadSource
-from langlauf.store.blobs.names import Place, Ref, escaped, read_key, read_ref, ref_of
+from langlauf.store.blobs.names import BlobKey, Ref, escaped, read_key, read_ref, ref_of
 from langlauf.store.blobs.protocol import Blobs, Listed
-from langlauf.store.source import Pieces
+from langlauf.store.source import PayloadPieces
 from langlauf.telemetry.log import LogEvent, log_event
 
 T = TypeVar("T")
@@ -33,12 +33,12 @@ class Payloads:
 
     async def takes(self, org_id: str, job_id: str) -> bool:
         """Whether this job's payloads can be kept: nearly always."""
-        return Place(await self.folder(), org_id, job_id, "").nameable
+        return BlobKey(await self.folder(), org_id, job_id, "").nameable
 
     async def keep(self, org_id: str, job_id: str, payload: str) -> str:
         """Keeps a payload and returns its reference. It stays for ever unless a row names it or retention takes it."""
         data, ref = await _aside(lambda: _named(payload))
-        place = Place(await self.folder(), org_id, job_id, ref.digest)
+        place = BlobKey(await self.folder(), org_id, job_id, ref.digest)
         try:
             await self.in_time(self.blobs.put(place.key, data))
         except StoreUnavailable as error:
@@ -52,7 +52,7 @@ class Payloads:
         known = read_ref(ref)
         if known is None:
             raise unavailable(org_id, job_id, f"the reference {ref!r} is none that this program knows")
-        place = Place(await self.folder(), org_id, job_id, known.digest)
+        place = BlobKey(await self.folder(), org_id, job_id, known.digest)
         try:
             data = await self.in_time(self.blobs.get(place.key, at_most=known.size), seconds)
         except StoreUnavailable as error:
@@ -74,7 +74,7 @@ class Payloads:
         known = read_ref(ref)
         if known is None:
             raise unavailable(org_id, job_id, f"the reference {ref!r} is none that this program knows")
-        key = Place(await self.folder(), org_id, job_id, known.digest).key
+        key = BlobKey(await self.folder(), org_id, job_id, known.digest).key
 
         async def part(start: int, length: int) -> bytes | None:
             try:
@@ -87,14 +87,14 @@ class Payloads:
 
         return BlobPieces(known, part, lambda reason: unavailable(org_id, job_id, reason))
 
-    async def pages(self, org_id: str | None = None, *, min_age: float = 0.0) -> AsyncIterator[list[Place]]:
+    async def pages(self, org_id: str | None = None, *, min_age: float = 0.0) -> AsyncIterator[list[BlobKey]]:
         """All blobs of the store, or of one org, that are so many seconds old, some at a time; nothing of others."""
         store = await self.folder()
         pages = self.blobs.pages(store if org_id is None else f"{store}/{escaped(org_id)}")
         while (page := await self.in_time(anext(pages, None))) is not None:
             yield places_of(page, min_age)
 
-    async def remove(self, places: Sequence[Place]) -> None:
+    async def remove(self, places: Sequence[BlobKey]) -> None:
         """Removes blobs."""
         if places:
             await self.in_time(self.blobs.delete([place.key for place in places]))
@@ -114,7 +114,7 @@ class Payloads:
             raise StoreUnavailable("the place for blobs did not answer in time") from error
 
 
-class BlobPieces(Pieces):
+class BlobPieces(PayloadPieces):
     """A blob in pieces, of which the last is given out only where all of them are what was written."""
 
     def __init__(
@@ -144,7 +144,7 @@ class BlobPieces(Pieces):
         return found
 
 
-def places_of(page: Sequence[Listed], min_age: float) -> list[Place]:
+def places_of(page: Sequence[Listed], min_age: float) -> list[BlobKey]:
     """Those of a listing that are blobs, and so many seconds old."""
     before = _clock.now() / SECOND - min_age
     old = [one.key for one in page if not min_age or one.written_at <= before]

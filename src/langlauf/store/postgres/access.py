@@ -6,7 +6,7 @@ from typing import Literal, cast
 from langlauf.clock import new_secret
 from langlauf.domain.access import ApiKey, HashedKey, KeyChanges
 from langlauf.domain.instant import Instant
-from langlauf.store.admin import Owner, SessionEnd
+from langlauf.store.admin import RecordOwner, SessionEnd
 from langlauf.store.postgres.batch import storable_or_none
 from langlauf.store.postgres.pool import PooledStore
 from langlauf.store.rows import key_from, scopes_text
@@ -43,9 +43,9 @@ class PostgresAccess(PooledStore):
     async def session_ends(self, after: int) -> list[SessionEnd]:
         return [SessionEnd(*row) for row in await self._pool.rows("session_ends", after)]
 
-    async def find(self, kind: Literal["job", "result"], record_id: str) -> Owner | None:
+    async def find(self, kind: Literal["job", "result"], record_id: str) -> RecordOwner | None:
         rows = await self._pool.rows("owners", kind, storable_or_none(record_id))
-        return Owner(*rows[0]) if len(rows) == 1 else None
+        return RecordOwner(*rows[0]) if len(rows) == 1 else None
 
     async def _key(self, function: str, *values: object) -> ApiKey | None:
         rows = await self._pool.rows(function, *values)

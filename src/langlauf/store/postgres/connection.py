@@ -19,7 +19,7 @@ import asyncpg
 
 from langlauf.clock import monotonic
 from langlauf.domain.errors import SettingsError, StoreError, StoreUnavailable
-from langlauf.store.health import Ailment, StoreHealth
+from langlauf.store.health import StoreHealth, StoreProblem
 
 T = TypeVar("T")
 #: Timeout of a call including reconnects. A caller queued behind a call that timed out waits as long again: a request
@@ -81,7 +81,7 @@ END $$;
 """
 #: SO_LINGER with timeout 0: closing the socket discards unsent data.
 _DISCARD_UNSENT = struct.pack("ii", 1, 0)
-_AILMENTS = {asyncpg.ReadOnlySQLTransactionError: Ailment.READ_ONLY, asyncpg.DiskFullError: Ailment.FULL}
+_AILMENTS = {asyncpg.ReadOnlySQLTransactionError: StoreProblem.READ_ONLY, asyncpg.DiskFullError: StoreProblem.FULL}
 
 
 class DatabaseUrl(NamedTuple):
@@ -221,18 +221,20 @@ class DatabaseConnection:
 
     def _known_read_only(self, reason: Exception) -> bool:
         """Whether the store is already known to be read-only: a retry would fail as well."""
-        ailment = ailment_of(reason)
-        return self._health is not None and ailment is Ailment.READ_ONLY and self._health.ailment is ailment
+        problem = problem_of(reason)
+        return self._health is not None and problem is StoreProblem.READ_ONLY and self._health.problem is problem
 
     def _unavailable(self, reason: Exception) -> StoreUnavailable:
         details = str(reason) or type(reason).__name__
-        ailment = ailment_of(reason)
-        message = f"the database {'does not answer' if ailment is Ailment.AWAY else 'does not take writes'}: {details}"
+        problem = problem_of(reason)
+        message = (
+            f"the database {'does not answer' if problem is StoreProblem.AWAY else 'does not take writes'}: {details}"
+        )
         health = self._health
         caused_by_call = self._for_requests and isinstance(reason, _CALL_ERRORS)
-        if health is None or (caused_by_call and health.ailment is None):
+        if health is None or (caused_by_call and health.problem is None):
             return StoreUnavailable(message)
-        return health.report(ailment, message)
+        return health.report(problem, message)
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
@@ -280,9 +282,9 @@ def _discard_unsent(connection: Any) -> None:
         return  # closed already: nothing is left to send
 
 
-def ailment_of(error: Exception) -> Ailment:
+def problem_of(error: Exception) -> StoreProblem:
     """Return what a failed call says about the database: read-only, full, or away."""
-    return next((ailment for kind, ailment in _AILMENTS.items() if isinstance(error, kind)), Ailment.AWAY)
+    return next((problem for kind, problem in _AILMENTS.items() if isinstance(error, kind)), StoreProblem.AWAY)
 
 
 @cache

@@ -26,7 +26,7 @@ from langlauf.domain.retention import HoldRequest, ResultGone, RetentionPolicy, 
 from langlauf.hints import Hints
 from langlauf.store.admin import AccessStore, DutyStore, OrgStore, WorkerStore
 from langlauf.store.blobs.large import LargePayloads
-from langlauf.store.blobs.owner import Whereabouts
+from langlauf.store.blobs.owner import StoreIdentity
 from langlauf.store.commit_hints import announce
 from langlauf.store.deliveries import DeliveryStore, MailStore
 from langlauf.store.group_commit import MOST_WAITING, GroupCommit, Recording, letters_of, org_of
@@ -40,12 +40,12 @@ from langlauf.store.postgres.notify import NotificationListener, Notifier
 from langlauf.store.postgres.overview import PostgresDuties, PostgresWorkers
 from langlauf.store.postgres.pool import ReadPool
 from langlauf.store.postgres.reads import PayloadCache, PostgresTenantReads
-from langlauf.store.postgres.retention import PostgresOrgs, PostgresShelf
-from langlauf.store.postgres.server import DatabaseClock, prepare, whereabouts
+from langlauf.store.postgres.retention import PostgresOrgs, PostgresRetention
+from langlauf.store.postgres.server import DatabaseClock, identity, prepare
 from langlauf.store.protocol import TenantReads
 from langlauf.store.retention import retire
 from langlauf.store.rows import view_from_database
-from langlauf.store.standing_claims import Offer, StandingClaims
+from langlauf.store.standing_claims import StandingClaim, StandingClaims
 from langlauf.store.tools.store_copy import half_copied
 
 #: Operations per batch: while one batch is written the next one fills, and jobs do not all move in step.
@@ -147,7 +147,7 @@ class PostgresStore:
             outcomes = await self._submit_and_claim(values, offer)
         return await submit.read_outcomes(batch, outcomes, partial(self._find_jobs, "submit"))
 
-    async def _submit_and_claim(self, values: Sequence[Any], offer: Offer) -> Sequence[str]:
+    async def _submit_and_claim(self, values: Sequence[Any], offer: StandingClaim) -> Sequence[str]:
         """Send submissions together with a waiting claim of this process."""
         claims: list[Claim] | None = None
         try:
@@ -265,8 +265,8 @@ class PostgresStore:
     async def retire(self, policy: RetentionPolicy, *, dry_run: bool, counted: bool = True) -> RetentionReport:
         connection = DatabaseConnection(self._url, "retention")
         try:
-            shelf = PostgresShelf(connection, self._hints, self._at)
-            report = await retire(shelf, policy, self.clock.now(), dry_run=dry_run, counted=counted)
+            retention_store = PostgresRetention(connection, self._hints, self._at)
+            report = await retire(retention_store, policy, self.clock.now(), dry_run=dry_run, counted=counted)
         finally:
             await connection.close()
         if not dry_run:
@@ -306,8 +306,8 @@ class PostgresStore:
         connections = [*self._connections.values(), *self._pool.connections]
         return overview.usage((self._submits, self._records, self._cancels), connections)
 
-    async def whereabouts(self) -> Whereabouts:
-        return await self._connections["maintenance"].use(whereabouts)
+    async def identity(self) -> StoreIdentity:
+        return await self._connections["maintenance"].use(identity)
 
     async def check(self) -> None:
         await overview.check(self._pool)

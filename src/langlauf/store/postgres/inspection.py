@@ -9,31 +9,31 @@ from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.overview import WaitingJobs
 from langlauf.domain.result import ReferencedPayloads
-from langlauf.store.blobs.owner import Whereabouts
+from langlauf.store.blobs.owner import StoreIdentity
 from langlauf.store.migrate import migrations_in
 from langlauf.store.postgres.blocking_connection import BlockingConnection, Row
 from langlauf.store.postgres.connection import CONNECT_TIMEOUT, call_sql, connect, parse_url
 from langlauf.store.postgres.migrate import PACKAGE, applied_migrations
-from langlauf.store.postgres.server import MIN_VERSION, pooler_shares, whereabouts
+from langlauf.store.postgres.server import MIN_VERSION, identity, pooler_shares
 from langlauf.store.queries import load
 from langlauf.store.tools.inspection import (
-    ClockSeen,
+    ClockFacts,
     Holder,
     HotTable,
     Kind,
+    RetiredKind,
     RightsSeen,
-    SchemaSeen,
-    ServerSeen,
+    SchemaFacts,
+    ServerFacts,
     SessionSeen,
-    SharedExaminer,
-    Taken,
+    SharedInspector,
 )
 
 #: `server_version_num` of PostgreSQL 15.4 is 150004.
 _VERSION_STEP = 10_000
 
 
-class PostgresExaminer(SharedExaminer):
+class PostgresInspector(SharedInspector):
     """Inspects one database."""
 
     kind: Kind = "postgres"
@@ -48,11 +48,11 @@ class PostgresExaminer(SharedExaminer):
 
     # -- the server ----------------------------------------------------------------------------------------------------
 
-    def server(self) -> ServerSeen:
+    def server(self) -> ServerFacts:
         [[number, *facts, pid]] = self._catalogue(self._queries["server"])
         fsync, pages, standby, read_only, usage, used, reserved, most = facts
         connected_pid: int = self._connection.connection.get_server_pid()
-        return ServerSeen(
+        return ServerFacts(
             version=number // _VERSION_STEP,
             oldest=MIN_VERSION,
             fsync=fsync,
@@ -101,26 +101,26 @@ class PostgresExaminer(SharedExaminer):
 
     # -- both stores ---------------------------------------------------------------------------------------------------
 
-    def schema(self) -> SchemaSeen:
+    def schema(self) -> SchemaFacts:
         found = self._connection.run(applied_migrations(self._connection.connection))
         known = len(migrations_in(PACKAGE))
         copied = self._call("copied_from")[0][0] if found == known else None
-        return SchemaSeen(found, known, copied)
+        return SchemaFacts(found, known, copied)
 
     def changed_objects(self) -> list[str]:
         return [text for (text,) in self._call("changed_objects")]
 
-    def clock(self) -> ClockSeen:
+    def clock(self) -> ClockFacts:
         self._call("moment", None)  # warm up: the first call plans the function
         sent_at, machine = monotonic(), SystemClock().now()
         [[database_time]] = self._call("moment", None)
         round_trip = monotonic() - sent_at
-        return ClockSeen(database_time, after(machine, round_trip / 2), round_trip)
+        return ClockFacts(database_time, after(machine, round_trip / 2), round_trip)
 
     def queues(self, most: int) -> list[WaitingJobs]:
         return [WaitingJobs(*row) for row in self._call("all_queues", most)]
 
-    def kept_beyond(self, kind: Taken, before: Instant, most: int) -> tuple[int, int]:
+    def kept_beyond(self, kind: RetiredKind, before: Instant, most: int) -> tuple[int, int]:
         [[looked, kept]] = self._call("kept_beyond", kind, before, most)
         return looked, kept
 
@@ -139,8 +139,8 @@ class PostgresExaminer(SharedExaminer):
         [[secret]] = self._call("kept_secret", purpose)
         return None if secret is None else bytes(secret)
 
-    def _whereabouts(self) -> Whereabouts:
-        return self._connection.run(whereabouts(self._connection.connection))
+    def _whereabouts(self) -> StoreIdentity:
+        return self._connection.run(identity(self._connection.connection))
 
     def interrupt(self) -> None:
         """Nothing to do: every query has its own timeout."""

@@ -12,13 +12,13 @@ from langlauf.store.admin import KNOWN_AS
 from langlauf.store.commit_hints import announce
 from langlauf.store.postgres.batch import storable_or_none
 from langlauf.store.postgres.connection import DatabaseConnection
-from langlauf.store.retention import NEVER, Cutoffs, Found, Kind, RetireBatch
+from langlauf.store.retention import NEVER, Cutoffs, Kind, RetirableJob, RetireBatch
 
 #: Tables whose public name is another one.
 _OWN_NAMES = ("event_rows", "outbox")
 
 
-class PostgresShelf:
+class PostgresRetention:
     """Finds and removes what is older than its retention period."""
 
     def __init__(self, connection: DatabaseConnection, hints: Hints, at: Instant | None) -> None:
@@ -26,12 +26,12 @@ class PostgresShelf:
         self._hints = hints
         self._at = at
 
-    async def page(self, kind: Kind, cutoffs: Cutoffs, behind: Found | None, most: int) -> list[Found]:
+    async def page(self, kind: Kind, cutoffs: Cutoffs, behind: RetirableJob | None, most: int) -> list[RetirableJob]:
         position = (NEVER, "", "") if behind is None else (behind.finished_at, behind.org_id, behind.job_id)
         rows = await self._connection.slow_rows(
             f"retirable_{kind}", cutoffs.latest(kind), *position, most, *_result_cutoffs(kind, cutoffs)
         )
-        return [Found(finished_at, None, *rest) for finished_at, *rest in rows]
+        return [RetirableJob(finished_at, None, *rest) for finished_at, *rest in rows]
 
     async def take(self, batch: RetireBatch) -> int:
         orgs, ids = zip(*batch.jobs, strict=True)

@@ -7,7 +7,7 @@ import asyncpg
 from langlauf.clock import monotonic
 from langlauf.domain.errors import SettingsError
 from langlauf.domain.instant import SECOND, Instant
-from langlauf.store.blobs.owner import Whereabouts
+from langlauf.store.blobs.owner import StoreIdentity
 from langlauf.store.postgres.connection import CONNECT_TIMEOUT, DatabaseConnection, DatabaseUrl, parse_url
 from langlauf.store.postgres.migrate import applied_migrations, migrate
 
@@ -99,11 +99,11 @@ async def pooler_shares(connection: Any, url: DatabaseUrl, *, seconds: float | N
         await second.close(timeout=CONNECT_TIMEOUT)
 
 
-async def whereabouts(connection: Any) -> Whereabouts:
+async def identity(connection: Any) -> StoreIdentity:
     """Return the identity of a database, which does not depend on the name by which a host reaches it."""
     row = await connection.fetchrow(_IDENTITY)
     number = f"{row['server']}/{row['number']}"
-    return Whereabouts(f"database {row['name']} ({number})", number)
+    return StoreIdentity(f"database {row['name']} ({number})", number)
 
 
 async def migrate_database(url: str) -> tuple[int, list[str]]:

@@ -9,14 +9,14 @@ from langlauf.store.postgres.blocking_connection import PAGE, WIDE_PAGE, Blockin
 from langlauf.store.postgres.migrate import PACKAGE
 from langlauf.store.postgres.snapshot import prepared, snapshot_of
 from langlauf.store.queries import load
-from langlauf.store.tools.store_copy import Order, Progress, Row, Source, Target, by
+from langlauf.store.tools.store_copy import CopyProgress, CopySource, CopyTarget, Row, RowOrder, by
 from langlauf.store.tools.tables import Table
 
 
-def _by_job(*further: str) -> Order:
-    """Order by the key of the job, then by further columns."""
+def _by_job(*further: str) -> RowOrder:
+    """RowOrder by the key of the job, then by further columns."""
     behind = ", ".join(["key_of(:key0)", *(f":key{place}" for place in range(1, len(further) + 1))])
-    return Order(("job_id", *further), ", ".join(["job", *further]), behind)
+    return RowOrder(("job_id", *further), ", ".join(["job", *further]), behind)
 
 
 #: The order of each table, which is that of one of its indexes.
@@ -46,7 +46,7 @@ _PAGES = {"job_inputs": 64, "job_results": WIDE_PAGE, "job_chunks": WIDE_PAGE}
 _QUERIES = load(PACKAGE, "transfer.sql", "verify.sql")
 
 
-class PostgresSource(Source):
+class PostgresSource(CopySource):
     """Reads the tables of a database."""
 
     orders = _ORDERS
@@ -70,7 +70,7 @@ def source_of(url: str, *, unfinished: bool = False) -> Iterator[PostgresSource]
         yield PostgresSource(snapshot.connection)
 
 
-class PostgresTarget(Target):
+class PostgresTarget(CopyTarget):
     """Writes the tables of a database."""
 
     def __init__(self, connection: BlockingConnection) -> None:
@@ -78,7 +78,7 @@ class PostgresTarget(Target):
         self._connection = connection
         self._bulk_insert = BulkInsert(connection)
 
-    def finish(self, before: Progress) -> None:
+    def finish(self, before: CopyProgress) -> None:
         super().finish(before)
         with self._connection.transaction(as_login=True):
             self._connection.execute(_QUERIES["analyze"])

@@ -10,7 +10,7 @@ from langlauf.clock import new_secret
 from langlauf.domain.access import ApiKey, HashedKey, KeyChanges
 from langlauf.domain.health import SILENT_KEPT_SECONDS, DutySuccess, WorkerReport, WorkerStatus
 from langlauf.domain.instant import Instant, after
-from langlauf.store.admin import KEYS, KNOWN_AS, Owner, SessionEnd, worker_from, worker_values
+from langlauf.store.admin import KEYS, KNOWN_AS, RecordOwner, SessionEnd, worker_from, worker_values
 from langlauf.store.rows import key_from, scopes_text
 from langlauf.store.sqlite.batch import StoreComponent
 from langlauf.store.sqlite.transaction import Transaction
@@ -91,9 +91,9 @@ class SqliteAccess(StoreComponent):
     async def session_ends(self, after: int) -> list[SessionEnd]:
         return [SessionEnd(*row) for row in await self._rows("read_session_ends", after=after)]
 
-    async def find(self, kind: Literal["job", "result"], record_id: str) -> Owner | None:
+    async def find(self, kind: Literal["job", "result"], record_id: str) -> RecordOwner | None:
         rows = await self._rows(_FIND[kind], id=record_id)
-        return Owner(*rows[0]) if len(rows) == 1 else None
+        return RecordOwner(*rows[0]) if len(rows) == 1 else None
 
 
 def _one(tx: Transaction, key_id: str, org_id: str | None) -> ApiKey | None:

@@ -8,9 +8,9 @@ import apsw
 
 from langlauf.clock import monotonic
 from langlauf.domain.errors import StoreUnavailable
-from langlauf.store.health import MEANINGS, Ailment
+from langlauf.store.health import PROBLEM_TEXTS, StoreProblem
 from langlauf.store.migrate import migrations_in, pending
-from langlauf.store.sqlite.health import ailment_of, why_unwritable
+from langlauf.store.sqlite.health import problem_of, why_unwritable
 
 MEMORY = ":memory:"
 #: Below this, resetting a write-ahead log while another connection checkpoints can corrupt the file.
@@ -95,13 +95,13 @@ def unseen_log(path: str) -> str | None:
 
 def cannot_open(path: str, error: apsw.Error | OSError) -> StoreUnavailable:
     """Return the error for a file that cannot be opened, with the remedy where one is known."""
-    ailment = ailment_of(error)
-    unwritable = None if path == MEMORY or ailment is Ailment.DAMAGED else why_unwritable(path)
+    problem = problem_of(error)
+    unwritable = None if path == MEMORY or problem is StoreProblem.DAMAGED else why_unwritable(path)
     if unwritable is not None:
         return StoreUnavailable(
-            f"the store {path} cannot be opened: {unwritable}: {MEANINGS[Ailment.READ_ONLY].remedy}"
+            f"the store {path} cannot be opened: {unwritable}: {PROBLEM_TEXTS[StoreProblem.READ_ONLY].remedy}"
         )
-    remedy = "" if ailment is None or ailment is Ailment.AWAY else f": {MEANINGS[ailment].remedy}"
+    remedy = "" if problem is None or problem is StoreProblem.AWAY else f": {PROBLEM_TEXTS[problem].remedy}"
     return StoreUnavailable(f"the store {path} cannot be opened: {error}{remedy}")
 
 

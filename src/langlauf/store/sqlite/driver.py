@@ -24,10 +24,10 @@ from langlauf.domain.result import ReferencedPayloads
 from langlauf.domain.retention import HoldRequest, ResultGone, RetentionPolicy, RetentionReport
 from langlauf.hints import Hints
 from langlauf.store.blobs.large import LargePayloads
-from langlauf.store.blobs.owner import Whereabouts
+from langlauf.store.blobs.owner import StoreIdentity
 from langlauf.store.commit_hints import announce
 from langlauf.store.group_commit import MOST_WAITING, GroupCommit, Recording, letters_of, org_of
-from langlauf.store.health import Ailment, StoreHealth
+from langlauf.store.health import StoreHealth, StoreProblem
 from langlauf.store.migrate import migrations_in
 from langlauf.store.protocol import TenantReads
 from langlauf.store.queries import load
@@ -164,7 +164,7 @@ class SqliteStore:
 
     def _refuse_moved(self, count: int) -> None:
         if self._opened is not None and (reason := self._opened.moved()) is not None:
-            raise self.health.report(Ailment.REMOVED, reason, count=count)
+            raise self.health.report(StoreProblem.REMOVED, reason, count=count)
 
     async def _inspect(self) -> None:
         """Looks for damage: for a moment now, and in the background at what is left."""
@@ -177,16 +177,16 @@ class SqliteStore:
             self._inspecting = health.in_background(self._inspection, self._damaged)
 
     def _damaged(self, damage: str, count: int = 0) -> StoreUnhealthy:
-        return self.health.report(Ailment.DAMAGED, f"the store {self.path} is damaged: {damage}", count=count)
+        return self.health.report(StoreProblem.DAMAGED, f"the store {self.path} is damaged: {damage}", count=count)
 
     def _failed(self, error: apsw.Error, what: str, count: int) -> StoreUnavailable:
         """What so many failed operations say about the file, if anything."""
-        ailment = health.ailment_of(error)
-        if ailment is None:
+        problem = health.problem_of(error)
+        if problem is None:
             return StoreUnavailable(f"{what}: {error}")
-        if ailment is Ailment.DAMAGED:
+        if problem is StoreProblem.DAMAGED:
             return self._damaged(str(error), count)
-        return self.health.report(ailment, f"{what}: {error}", count=count)
+        return self.health.report(problem, f"{what}: {error}", count=count)
 
     # -- the life of a job ---------------------------------------------------------------------------------------------
 
@@ -250,15 +250,15 @@ class SqliteStore:
             raise StoreUnavailable(f"the store did not take the correction of its clock: {error}") from error
 
     async def retire(self, policy: RetentionPolicy, *, dry_run: bool, counted: bool = True) -> RetentionReport:
-        shelf = retention.SqliteShelf(self.path, self._read, self._writes.do_later, self._queries)
+        retention_store = retention.SqliteRetention(self.path, self._read, self._writes.do_later, self._queries)
         loop = asyncio.get_running_loop()
         # Retention fills the log, and takes it over into the file in its own thread: no writer is to stop for that.
         await loop.run_in_executor(self._writer_thread, self._writer.wal_autocheckpoint, _PAGES_MEANWHILE)
         try:
-            report = await retire(shelf, policy, self.clock.now(), dry_run=dry_run, counted=counted)
+            report = await retire(retention_store, policy, self.clock.now(), dry_run=dry_run, counted=counted)
         finally:
             await loop.run_in_executor(self._writer_thread, self._writer.wal_autocheckpoint, _PAGES)
-            await shelf.close()
+            await retention_store.close()
         if not dry_run:
             await self.blobs.clean_up()
         return report
@@ -326,8 +326,8 @@ class SqliteStore:
     def usage(self) -> StoreUsage:
         return overview.usage(self.path, (self._writes, self._reads))
 
-    async def whereabouts(self) -> Whereabouts:
-        return await asyncio.to_thread(health.whereabouts, self.path)
+    async def identity(self) -> StoreIdentity:
+        return await asyncio.to_thread(health.identity, self.path)
 
     async def check(self) -> None:
         known = len(migrations_in("langlauf.store.sqlite"))

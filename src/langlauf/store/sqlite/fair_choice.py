@@ -24,7 +24,7 @@ Turn = tuple[int, int, int]
 _MOST_DUE_LANES = 1_000
 
 
-class Job(NamedTuple):
+class Startable(NamedTuple):
     """A job that may start."""
 
     job: int
@@ -32,7 +32,7 @@ class Job(NamedTuple):
     analysis: int
 
 
-class Due(NamedTuple):
+class DueJob(NamedTuple):
     """A job that had started and waits for its next attempt."""
 
     at: Instant
@@ -40,7 +40,7 @@ class Due(NamedTuple):
     given_back: bool
 
 
-class Room:
+class FreeSlots:
     """The free slots: over all, of the analyses that have a limit of their own, and of orgs. It only shrinks."""
 
     def __init__(self, tx: Transaction, request: ClaimRequest) -> None:
@@ -88,7 +88,7 @@ class Room:
         """How many jobs of an org may still start."""
         return self.slots if self._org_limit is None else min(self.slots, self._org_limit - self._orgs[org])
 
-    def take(self, job: Job) -> bool:
+    def take(self, job: Startable) -> bool:
         """Gives a slot to a job, where there is one for it."""
         limited = job.analysis in self._limited or self._org_limit is not None
         if self.slots <= 0 or (limited and (self.of(job.analysis) <= 0 or self.of_org(job.org) <= 0)):
@@ -115,7 +115,7 @@ def pick(tx: Transaction, request: ClaimRequest) -> Iterator[list[int]]:
 
     Another set follows only where a limit cut the one before: in the end a slot is free only if nothing may take it.
     """
-    room = Room(tx, request)
+    room = FreeSlots(tx, request)
     yield from _sets(tx, room, _given_back)
     if room.slots > 0:
         # What was lost and is not swept yet goes on before others begin; a row that no sweep can take is not kept long.
@@ -124,7 +124,9 @@ def pick(tx: Transaction, request: ClaimRequest) -> Iterator[list[int]]:
     yield from _sets(tx, room, _in_turn)
 
 
-def _sets(tx: Transaction, room: Room, jobs_of: Callable[[Transaction, Room], list[int]]) -> Iterator[list[int]]:
+def _sets(
+    tx: Transaction, room: FreeSlots, jobs_of: Callable[[Transaction, FreeSlots], list[int]]
+) -> Iterator[list[int]]:
     room.cut = room.slots > 0
     while room.cut and room.slots > 0:
         room.cut = False
@@ -137,10 +139,10 @@ def _sets(tx: Transaction, room: Room, jobs_of: Callable[[Transaction, Room], li
 class DueLanes:
     """The lanes with jobs that may go on, the longest due first, and those jobs."""
 
-    def __init__(self, tx: Transaction, room: Room) -> None:
+    def __init__(self, tx: Transaction, room: FreeSlots) -> None:
         self._tx = tx
         self.turns: dict[int, tuple[int, int]] = {}
-        self._jobs: dict[Lane, list[Due]] = {}
+        self._jobs: dict[Lane, list[DueJob]] = {}
         for analysis in room.analyses if room.any_due else ():
             values = {"analysis": analysis, "now": tx.now, "full": room.full_orgs, "lanes": _MOST_DUE_LANES}
             for org, said, start, served in tx.rows("due_lanes", **values):
@@ -148,18 +150,18 @@ class DueLanes:
                 self.turns[org] = (start, served)
         room.any_due = bool(self._jobs)
 
-    def _look(self, room: Room, lane: Lane, said: Instant) -> None:
+    def _look(self, room: FreeSlots, lane: Lane, said: Instant) -> None:
         rows = self._tx.rows("lane_due", org=lane[0], analysis=lane[1], most=room.slots + 1)
-        self._jobs[lane] = jobs = [Due(at, job, bool(given_back)) for job, at, given_back in rows]
+        self._jobs[lane] = jobs = [DueJob(at, job, bool(given_back)) for job, at, given_back in rows]
         if not jobs or jobs[0].at > said:
             # A lane whose first job was canceled says too early when it is due; others may have been left out for it.
             room.cut = True
             self._correct(lane, jobs)
 
-    def jobs(self, *, given_back: bool) -> list[tuple[Due, Job]]:
+    def jobs(self, *, given_back: bool) -> list[tuple[DueJob, Startable]]:
         """Those that may go on now, the longest due first."""
         found = [
-            (due, Job(due.job, *lane))
+            (due, Startable(due.job, *lane))
             for lane, jobs in self._jobs.items()
             for due in jobs
             if due.at <= self._tx.now and due.given_back is given_back
@@ -174,26 +176,26 @@ class DueLanes:
             if len(left) < len(jobs):
                 self._correct(lane, left)
 
-    def _correct(self, lane: Lane, jobs: list[Due]) -> None:
+    def _correct(self, lane: Lane, jobs: list[DueJob]) -> None:
         due_at = jobs[0].at if jobs else None
         self._tx.run("lane_due_at", org=lane[0], analysis=lane[1], due_at=due_at)
 
 
-def _given_back(tx: Transaction, room: Room) -> list[int]:
+def _given_back(tx: Transaction, room: FreeSlots) -> list[int]:
     lanes = DueLanes(tx, room)
     taken = [job.job for _, job in lanes.jobs(given_back=True) if room.take(job)]
     lanes.leave(taken)
     return taken
 
 
-def _in_turn(tx: Transaction, room: Room) -> list[int]:
+def _in_turn(tx: Transaction, room: FreeSlots) -> list[int]:
     """The next jobs, dealt out in the order of turns: of each org its retries that are due, then its waiting ones.
 
     An org that was held back is not behind the virtual clock: it goes on from the present, as one that was idle does.
     """
     [virtual_now] = tx.one("virtual_now") or (0,)
     due = DueLanes(tx, room)
-    retries: defaultdict[int, list[Job]] = defaultdict(list)
+    retries: defaultdict[int, list[Startable]] = defaultdict(list)
     for _, job in due.jobs(given_back=False):
         retries[job.org].append(job)
     turns: dict[int, Turn] = {org: (max(due.turns[org][0], virtual_now), *due.turns[org]) for org in retries}
@@ -217,7 +219,7 @@ def _in_turn(tx: Transaction, room: Room) -> list[int]:
     return picked
 
 
-def _pay(tx: Transaction, dealt: dict[OrgQueue, list[Job]]) -> None:
+def _pay(tx: Transaction, dealt: dict[OrgQueue, list[Startable]]) -> None:
     """Lets orgs pay for their turns: they were served one after the other."""
     if dealt:
         tx.run("clock_advance", virtual_now=max(queue.virtual_start for queue in dealt), turns=len(dealt))
@@ -231,7 +233,7 @@ def _pay(tx: Transaction, dealt: dict[OrgQueue, list[Job]]) -> None:
 
 
 def _waiting_lanes(
-    tx: Transaction, room: Room, turns: dict[int, Turn], virtual_now: int
+    tx: Transaction, room: FreeSlots, turns: dict[int, Turn], virtual_now: int
 ) -> defaultdict[int, list[tuple[int, int]]]:
     """By org, of which analyses how many jobs wait that may start; the turns of these orgs are added to the others.
 
@@ -246,7 +248,7 @@ def _waiting_lanes(
     return found
 
 
-def _heads(tx: Transaction, room: Room, org: int, starts: int, lanes: list[tuple[int, int]]) -> list[Job]:
+def _heads(tx: Transaction, room: FreeSlots, org: int, starts: int, lanes: list[tuple[int, int]]) -> list[Startable]:
     """The next waiting jobs of one org over all its lanes: urgent ones first, then as they came."""
     heads = [
         (not expedite, queued_at, job, analysis)
@@ -255,4 +257,4 @@ def _heads(tx: Transaction, room: Room, org: int, starts: int, lanes: list[tuple
             "lane_heads", org=org, analysis=analysis, starts=min(starts, room.of(analysis))
         )
     ]
-    return [Job(job, org, analysis) for _, _, job, analysis in sorted(heads)]
+    return [Startable(job, org, analysis) for _, _, job, analysis in sorted(heads)]

@@ -11,8 +11,8 @@ from pathlib import Path
 import apsw
 
 from langlauf.clock import monotonic
-from langlauf.store.blobs.owner import Whereabouts
-from langlauf.store.health import Ailment
+from langlauf.store.blobs.owner import StoreIdentity
+from langlauf.store.health import StoreProblem
 from langlauf.store.sqlite.transaction import Transaction
 
 #: How long a program that starts looks for damage before it serves; the rest is looked at in the background.
@@ -22,19 +22,22 @@ _LOWEST_PRIORITY = 19
 _STEPS = 20_000
 _TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
 #: Looked for from the top: the first that fits.
-_AILMENTS: tuple[tuple[tuple[type[apsw.Error], ...], Ailment], ...] = (
-    ((apsw.CorruptError, apsw.NotADBError), Ailment.DAMAGED),
-    ((apsw.FullError,), Ailment.FULL),
-    ((apsw.ReadOnlyError, apsw.PermissionsError), Ailment.READ_ONLY),
-    ((apsw.IOError, apsw.CantOpenError, apsw.BusyError, apsw.LockedError, apsw.ConnectionClosedError), Ailment.AWAY),
+_AILMENTS: tuple[tuple[tuple[type[apsw.Error], ...], StoreProblem], ...] = (
+    ((apsw.CorruptError, apsw.NotADBError), StoreProblem.DAMAGED),
+    ((apsw.FullError,), StoreProblem.FULL),
+    ((apsw.ReadOnlyError, apsw.PermissionsError), StoreProblem.READ_ONLY),
+    (
+        (apsw.IOError, apsw.CantOpenError, apsw.BusyError, apsw.LockedError, apsw.ConnectionClosedError),
+        StoreProblem.AWAY,
+    ),
 )
 
 
-def ailment_of(error: BaseException) -> Ailment | None:
+def problem_of(error: BaseException) -> StoreProblem | None:
     """What an error of SQLite says about the file; None where it says something about one statement alone."""
     if isinstance(error, apsw.Error) and getattr(error, "extendedresult", 0) == apsw.SQLITE_READONLY_DBMOVED:
-        return Ailment.REMOVED
-    return next((ailment for kinds, ailment in _AILMENTS if isinstance(error, kinds)), None)
+        return StoreProblem.REMOVED
+    return next((problem for kinds, problem in _AILMENTS if isinstance(error, kinds)), None)
 
 
 def why_unwritable(path: str | Path) -> str | None:
@@ -72,11 +75,11 @@ def _identity(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def whereabouts(path: str) -> Whereabouts:
+def identity(path: str) -> StoreIdentity:
     """Where a file is: on its host, where it may be put back; and by its inode, where the name of the host changes."""
     file = Path(path).resolve()
     found = _identity(str(file))
-    return Whereabouts(f"{file} on {socket.gethostname()}", f"{file}#{0 if found is None else found[1]}")
+    return StoreIdentity(f"{file} on {socket.gethostname()}", f"{file}#{0 if found is None else found[1]}")
 
 
 def probe_write(tx: Transaction) -> None:

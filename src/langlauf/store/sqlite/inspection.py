@@ -12,24 +12,24 @@ from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.instant import Instant
 from langlauf.domain.overview import WaitingJobs
 from langlauf.domain.result import ReferencedPayloads
-from langlauf.store.blobs.owner import Whereabouts
+from langlauf.store.blobs.owner import StoreIdentity
 from langlauf.store.migrate import migrations_in
 from langlauf.store.queries import load
 from langlauf.store.rows import json_text
 from langlauf.store.sqlite.clock import SteadyClock
 from langlauf.store.sqlite.connection import BUSY_MILLISECONDS, OLDEST_SAFE_SQLITE, applied_migrations, open_connection
 from langlauf.store.sqlite.driver import LARGEST_LOG
-from langlauf.store.sqlite.health import file_system_of, whereabouts, why_unwritable
+from langlauf.store.sqlite.health import file_system_of, identity, why_unwritable
 from langlauf.store.sqlite.retention import payloads_from
 from langlauf.store.sqlite.snapshot import changed_objects
 from langlauf.store.tools.inspection import (
-    ClockSeen,
-    FileSeen,
+    ClockFacts,
+    FileFacts,
     Kind,
-    PathSeen,
-    SchemaSeen,
-    SharedExaminer,
-    Taken,
+    PathFacts,
+    RetiredKind,
+    SchemaFacts,
+    SharedInspector,
 )
 
 PACKAGE = "langlauf.store.sqlite"
@@ -37,7 +37,7 @@ _FILES = ("inspection.sql", "overview.sql", "admin.sql", "retention.sql", "verif
 _MOST_DAMAGES = 20
 
 
-class SqliteExaminer(SharedExaminer):
+class SqliteInspector(SharedInspector):
     """Looks at one file."""
 
     kind: Kind = "sqlite"
@@ -51,11 +51,11 @@ class SqliteExaminer(SharedExaminer):
 
     # -- the file ------------------------------------------------------------------------------------------------------
 
-    def file(self) -> FileSeen:
+    def file(self) -> FileFacts:
         path = Path(self._path)
         log = Path(f"{path}-wal")
         free = shutil.disk_usage(path.parent)
-        return FileSeen(
+        return FileFacts(
             library=apsw.sqlite_lib_version(),
             oldest_safe=".".join(map(str, OLDEST_SAFE_SQLITE)),
             journal_mode=str(self._pragma("journal_mode")),
@@ -104,7 +104,7 @@ class SqliteExaminer(SharedExaminer):
 
     # -- what every store can be asked ---------------------------------------------------------------------------------
 
-    def schema(self) -> SchemaSeen:
+    def schema(self) -> SchemaFacts:
         try:
             found, known = applied_migrations(self._connection), len(migrations_in(PACKAGE))
             tables = self._connection.execute("SELECT name FROM sqlite_schema WHERE name IN ('copying', 'jobs')")
@@ -114,18 +114,18 @@ class SqliteExaminer(SharedExaminer):
             raise StoreUnavailable(f"{self._path} cannot be read: {error}") from error
         if found and "jobs" not in names:
             raise StoreError(f"{self._path} is a database, and not a store of this program")
-        return SchemaSeen(found, known, None if copied is None else str(copied))
+        return SchemaFacts(found, known, None if copied is None else str(copied))
 
     def changed_objects(self) -> list[str]:
         return list(changed_objects(self._connection, self._queries["schema_objects"]))
 
-    def clock(self) -> ClockSeen:
+    def clock(self) -> ClockFacts:
         clock = SteadyClock(machine_time())
         try:
             store = clock.look(self._connection)
         except apsw.Error as error:
             raise StoreUnavailable(f"{self._path} cannot be read: {error}") from error
-        return ClockSeen(store, SystemClock().now(), 0.0)
+        return ClockFacts(store, SystemClock().now(), 0.0)
 
     def queues(self, most: int) -> list[WaitingJobs]:
         rows = self._ask("all_queues", most=most)
@@ -134,7 +134,7 @@ class SqliteExaminer(SharedExaminer):
             for org, analysis, waiting, *heads in rows
         ]
 
-    def kept_beyond(self, kind: Taken, before: Instant, most: int) -> tuple[int, int]:
+    def kept_beyond(self, kind: RetiredKind, before: Instant, most: int) -> tuple[int, int]:
         [(looked, results, events, jobs)] = self._ask("kept_beyond", before=before, most=most)
         return looked, {"results": results, "events": events, "jobs": jobs}[kind]
 
@@ -149,8 +149,8 @@ class SqliteExaminer(SharedExaminer):
         rows = self._ask("read_secret", purpose=purpose)
         return bytes(rows[0][0]) if rows else None
 
-    def _whereabouts(self) -> Whereabouts:
-        return whereabouts(self._path)
+    def _whereabouts(self) -> StoreIdentity:
+        return identity(self._path)
 
     def interrupt(self) -> None:
         self._connection.interrupt()
@@ -175,8 +175,8 @@ def _opened(path: str) -> apsw.Connection:
         raise
 
 
-def _paths(path: Path) -> list[PathSeen]:
+def _paths(path: Path) -> list[PathFacts]:
     """The file, what SQLite keeps beside it, and the folder."""
     beside = (path, Path(f"{path}-wal"), Path(f"{path}-shm"))
     there = [one for one in (*beside, path.absolute().parent) if one.exists()]
-    return [PathSeen(str(one), one.stat().st_mode) for one in there]
+    return [PathFacts(str(one), one.stat().st_mode) for one in there]

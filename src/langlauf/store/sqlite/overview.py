@@ -30,13 +30,13 @@ Whose = Literal["read", "all"]
 _AT_ONCE = 256
 
 
-class Rows(Protocol):
+class RunQuery(Protocol):
     """Runs a query by name."""
 
     def __call__(self, query: str, /, **values: int) -> list[Row]: ...
 
 
-def look(rows: Rows, whose: Whose, since: Instant, most: int) -> Overview:
+def look(rows: RunQuery, whose: Whose, since: Instant, most: int) -> Overview:
     """Looks over the jobs of one org, by the queries for that, or of all."""
     queues = rows(f"{whose}_queues", since=since, most=MOST_QUEUES + 1)
     return truncated_overview(
@@ -48,14 +48,14 @@ def look(rows: Rows, whose: Whose, since: Instant, most: int) -> Overview:
     )
 
 
-def _queued(rows: Rows, whose: Whose, since: Instant, most: int) -> list[Instant]:
+def _queued(rows: RunQuery, whose: Whose, since: Instant, most: int) -> list[Instant]:
     """When the newest of those that wait were queued: all lanes from their ends on, however many wait before."""
     tails = rows(f"{whose}_tails", since=since, most=2 * MOST_QUEUES)
     newest = merge(*(_lane(rows, whose, tail) for tail in tails), reverse=True)
     return list(islice(takewhile(lambda queued_at: queued_at >= since, newest), most))
 
 
-def _lane(rows: Rows, whose: Whose, tail: Row) -> Iterator[Instant]:
+def _lane(rows: RunQuery, whose: Whose, tail: Row) -> Iterator[Instant]:
     """Those of a lane and class, the last one first."""
     org, analysis, expedite, behind = tail
     most = 1

@@ -24,7 +24,7 @@ from langlauf.domain.read_models import EventLogPage, PastRun, ResultView, Statu
 from langlauf.domain.result import PayloadSource, Snapshot, StoredResult
 from langlauf.store.bounded_scan import FIRST, Position
 from langlauf.store.rows import endpoint_from, event_from, json_text, view_from
-from langlauf.store.source import Pieces
+from langlauf.store.source import PayloadPieces
 from langlauf.store.sqlite.lists import SqliteLists
 from langlauf.store.sqlite.overview import look
 
@@ -103,7 +103,7 @@ class SqliteTenantReads(SqliteLists):
         return [endpoint_from(row) for row in await self._ask("read_endpoints", endpoint_id=None)]
 
     def _large(self, result_id: str, size: int) -> PayloadSource:
-        return Pieces(size, partial(self._piece, result_id))
+        return PayloadPieces(size, partial(self._piece, result_id))
 
     async def _piece(self, result_id: str, start: int, length: int) -> bytes | None:
         def read(connection: apsw.Connection) -> bytes | None:

@@ -12,7 +12,7 @@ from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.instant import Instant
 from langlauf.domain.result import ReferencedPayloads
 from langlauf.domain.state import Status
-from langlauf.store.retention import NEVER, Cutoffs, Found, Kind, RetireBatch
+from langlauf.store.retention import NEVER, Cutoffs, Kind, RetirableJob, RetireBatch
 from langlauf.store.rows import json_text
 from langlauf.store.sqlite.connection import MEMORY, open_connection
 from langlauf.store.sqlite.lists import RunRead
@@ -25,7 +25,7 @@ _SMALL_CACHE = "PRAGMA cache_size = -8192"
 _ROWS_BETWEEN = 500
 
 
-class SqliteShelf:
+class SqliteRetention:
     """What retention asks a file for. `write` goes through the store's queue, behind everybody else.
 
     Looking for what is old, and counting, walk over much: they have a thread and a connection of their own, so that no
@@ -45,7 +45,7 @@ class SqliteShelf:
         self._keeper: apsw.Connection | None = None
         self._untaken = 0
 
-    async def page(self, kind: Kind, cutoffs: Cutoffs, behind: Found | None, most: int) -> list[Found]:
+    async def page(self, kind: Kind, cutoffs: Cutoffs, behind: RetirableJob | None, most: int) -> list[RetirableJob]:
         values = {
             "cutoff": cutoffs.latest(kind),
             "final_cutoff": cutoffs.final_results,
@@ -57,7 +57,7 @@ class SqliteShelf:
         }
         query = self._queries[f"retirable_{kind}"]
         rows: list[Row] = await self._read(lambda connection: connection.execute(query, values).fetchall())
-        return [Found(*row) for row in rows]
+        return [RetirableJob(*row) for row in rows]
 
     async def take(self, batch: RetireBatch) -> int:
         removed = int(await self._write(batch))

@@ -14,7 +14,7 @@ from langlauf.store.queries import load
 from langlauf.store.sqlite.clock import SteadyClock
 from langlauf.store.sqlite.connection import migrate, open_connection
 from langlauf.store.sqlite.snapshot import sound_snapshot_of
-from langlauf.store.tools.store_copy import Order, Row, Source, Target, by
+from langlauf.store.tools.store_copy import CopySource, CopyTarget, Row, RowOrder, by
 from langlauf.store.tools.tables import Table
 
 _JOB = "SELECT job FROM job_rows WHERE job_id = :key0"
@@ -22,10 +22,10 @@ _JOB = "SELECT job FROM job_rows WHERE job_id = :key0"
 
 #: Jobs and what belongs to them come in the order of their numbers, which is that of their arrival.
 _ORDERS = {
-    "jobs": Order(("job_id",), "row", _JOB),
-    "job_inputs": Order(("job_id",), "row", _JOB),
-    "job_events": Order(("job_id", "event_seq"), "row, event_seq", f"({_JOB}), :key1"),
-    "job_results": Order(("result_id",), "row", "SELECT result FROM result_rows WHERE result_id = :key0"),
+    "jobs": RowOrder(("job_id",), "row", _JOB),
+    "job_inputs": RowOrder(("job_id",), "row", _JOB),
+    "job_events": RowOrder(("job_id", "event_seq"), "row, event_seq", f"({_JOB}), :key1"),
+    "job_results": RowOrder(("result_id",), "row", "SELECT result FROM result_rows WHERE result_id = :key0"),
     "outbox": by("org_id", "notification_id"),
     "delivery_attempts": by("org_id", "notification_id", "attempt"),
     "delivery_lanes": by("org_id", "lane"),
@@ -33,13 +33,13 @@ _ORDERS = {
     "webhook_endpoints": by("org_id", "endpoint_id"),
     "mail_marks": by("org_id", "address", "mark"),
     "inbox_marks": by("org_id"),
-    "job_chunks": Order(
+    "job_chunks": RowOrder(
         ("job_id", "chunk_key"),
         "row",
         "SELECT chunk FROM chunk_rows JOIN job_rows USING (job) WHERE job_id = :key0 AND chunk_key = :key1",
     ),
-    "leases": Order(("job_id",), "row", _JOB),
-    "idempotency_keys": Order(("job_id",), "row", _JOB),
+    "leases": RowOrder(("job_id",), "row", _JOB),
+    "idempotency_keys": RowOrder(("job_id",), "row", _JOB),
     "pace": by("analysis"),
     "imports": by("file_name", "sha256"),
     "api_keys": by("key_id"),
@@ -54,7 +54,7 @@ def file_name(path: str) -> str:
     return str(Path(path).absolute())
 
 
-class SqliteSource(Source):
+class SqliteSource(CopySource):
     """What is copied from a file."""
 
     orders = _ORDERS
@@ -95,7 +95,7 @@ def put_rows(connection: apsw.Connection, table: Table, rows: Iterable[Row]) -> 
     connection.executemany(sql, rows)
 
 
-class SqliteTarget(Target):
+class SqliteTarget(CopyTarget):
     """What is copied into a file."""
 
     def __init__(self, path: str, connection: apsw.Connection) -> None:

@@ -22,7 +22,7 @@ from langlauf.store.sqlite.transaction import Row, Transaction
 LARGEST_IN_ROW = 1_000
 
 
-class Submissions:
+class SubmitBatch:
     """The submissions of one transaction, in the order they came."""
 
     def __init__(self, tx: Transaction) -> None:
@@ -135,7 +135,7 @@ def submit(tx: Transaction, batch: Sequence[NewJob]) -> list[SubmitOutcome]:
         if new.refuse_duplicate and (org := tx.org(new.job.org_id))
     ]
     twins: dict[int, str | None] = dict(tx.each("find_duplicates", asked)) if asked else {}
-    submissions = Submissions(tx)
+    submissions = SubmitBatch(tx)
     answers = [submissions.answer(new, twins.get(place)) for place, new in enumerate(batch)]
     submissions.write()
     return answers

@@ -18,7 +18,7 @@ from langlauf.store.rows import json_text, view_from
 from langlauf.store.sqlite.writer_cache import WriterCache
 
 Row = tuple[Any, ...]
-Shown = Partial | Completed
+SnapshotWrite = Partial | Completed
 #: The key of a job and of its org, and its id.
 Key = tuple[int, int, str]
 #: How much the newest run counts in the mean of recent runs.
@@ -149,7 +149,9 @@ class Transaction:
         self.memory.feed_places[org] = place
         return place
 
-    def snapshot(self, key: Key, event_seq: int, kind: ResultKind, seq: int, percent: int, write: Shown) -> None:
+    def snapshot(
+        self, key: Key, event_seq: int, kind: ResultKind, seq: int, percent: int, write: SnapshotWrite
+    ) -> None:
         """Appends a snapshot of a job, and the event that tells of it."""
         told = json_text({"result_id": write.result_id, "result_seq": seq, "progress_percent": percent})
         self.event(key, event_seq, EventType.COMPLETED if kind == "final" else EventType.PARTIAL, "worker", told)

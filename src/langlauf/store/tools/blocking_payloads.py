@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Self
 
 from langlauf.domain.errors import PayloadUnavailable, StoreUnavailable
-from langlauf.store.blobs.names import Place, read_ref
+from langlauf.store.blobs.names import BlobKey, read_ref
 from langlauf.store.blobs.owner import LARGEST_MARK, OwnerMark, key_of, read_mark
 from langlauf.store.blobs.payloads import places_of
 from langlauf.store.blobs.protocol import Blobs
@@ -34,7 +34,7 @@ class BlockingPayloads:
         known = read_ref(ref)
         if known is None:
             raise PayloadUnavailable(f"the reference {ref!r} is none that this program knows")
-        place = Place(store, org_id, job_id, known.digest)
+        place = BlobKey(store, org_id, job_id, known.digest)
         data = self._runner.run(self._get(place.key, known.size))
         if data is None:
             raise PayloadUnavailable(f"there is no blob {place.key}")
@@ -47,12 +47,12 @@ class BlockingPayloads:
         data = self._runner.run(self._get(key_of(store), LARGEST_MARK))
         return None if data is None else read_mark(data)
 
-    def places(self, store: str, *, most: int, min_age: float = 0.0) -> list[Place]:
+    def places(self, store: str, *, most: int, min_age: float = 0.0) -> list[BlobKey]:
         """The blobs of a store that are so many seconds old, so many at most; nothing of others is among them."""
         return self._runner.run(self._places(store, most, min_age))
 
-    async def _places(self, store: str, most: int, min_age: float) -> list[Place]:
-        found: list[Place] = []
+    async def _places(self, store: str, most: int, min_age: float) -> list[BlobKey]:
+        found: list[BlobKey] = []
         pages = self._blobs.pages(store)
         try:
             async with asyncio.timeout(self._seconds):

@@ -7,45 +7,45 @@ from functools import partial
 from langlauf.store.sqlite import inspection, snapshot, store_copy
 from langlauf.store.sqlite.snapshot import snapshot_of
 from langlauf.store.tools.blocking_payloads import BlockingPayloads
-from langlauf.store.tools.inspection import Examiner
-from langlauf.store.tools.location import Place, PostgresPlace
-from langlauf.store.tools.store_copy import Copy, CopyRefused, CopyReport, Reading, Target
+from langlauf.store.tools.inspection import Inspector
+from langlauf.store.tools.location import PostgresLocation, StoreLocation
+from langlauf.store.tools.store_copy import CopyRefused, CopyReport, CopyTarget, OpenSource, StoreCopy
 from langlauf.store.tools.verify import Violation, Watch
 
 # The library of PostgreSQL comes with an extra: its modules are imported where a database is named.
 
 
-def check_store(place: Place, *, watch: Watch, payloads: BlockingPayloads | None) -> Iterator[Violation]:
+def check_store(place: StoreLocation, *, watch: Watch, payloads: BlockingPayloads | None) -> Iterator[Violation]:
     """What breaks a rule, warnings included, as it is found. Without `payloads` blobs are only counted."""
-    if isinstance(place, PostgresPlace):
+    if isinstance(place, PostgresLocation):
         from langlauf.store.postgres.snapshot import check_database
 
         return check_database(place.url, watch=watch, payloads=payloads)
     return snapshot.check_file(place.path, watch=watch, payloads=payloads)
 
 
-def examiner_of(place: Place, *, seconds: float) -> Examiner:
+def inspector_of(place: StoreLocation, *, seconds: float) -> Inspector:
     """Looks at a store, whatever its state; each question may take so long. Raises `StoreError` where there is none."""
-    if isinstance(place, PostgresPlace):
-        from langlauf.store.postgres.inspection import PostgresExaminer
+    if isinstance(place, PostgresLocation):
+        from langlauf.store.postgres.inspection import PostgresInspector
 
-        return PostgresExaminer(place.url, seconds=seconds)
-    return inspection.SqliteExaminer(place.path)
+        return PostgresInspector(place.url, seconds=seconds)
+    return inspection.SqliteInspector(place.path)
 
 
-def copy_store(source: Place, target: Place, *, running: bool, watch: Watch) -> CopyReport:
+def copy_store(source: StoreLocation, target: StoreLocation, *, running: bool, watch: Watch) -> CopyReport:
     """Copies all of one store into an empty one, or goes on with it; raises `CopyRefused` where that may not be."""
     if source.shown == target.shown:
         raise CopyRefused(f"{source.shown} cannot be copied into itself")
     with _reading(source)() as first:
         first.live_leases()  # a source that cannot be read makes no target
-    if not isinstance(source, PostgresPlace) and _has_unnamed_jobs(source.path):
+    if not isinstance(source, PostgresLocation) and _has_unnamed_jobs(source.path):
         raise CopyRefused(
             f"{source.shown} has jobs of the earlier system that belong to no analysis yet: "
             "start `langlauf serve` on it once, with the application that is to run them"
         )
     with _target(target) as opened:
-        return Copy(_reading(source), opened, _reading(target, unfinished=True), watch).run(running=running)
+        return StoreCopy(_reading(source), opened, _reading(target, unfinished=True), watch).run(running=running)
 
 
 def _has_unnamed_jobs(path: str) -> bool:
@@ -54,16 +54,16 @@ def _has_unnamed_jobs(path: str) -> bool:
         return bool(list(snapshot.rows("an_unnamed_job")))
 
 
-def _reading(place: Place, *, unfinished: bool = False) -> Reading:
-    if isinstance(place, PostgresPlace):
+def _reading(place: StoreLocation, *, unfinished: bool = False) -> OpenSource:
+    if isinstance(place, PostgresLocation):
         from langlauf.store.postgres.store_copy import source_of
 
         return partial(source_of, place.url, unfinished=unfinished)
     return partial(store_copy.source_of, place.path, unfinished=unfinished)
 
 
-def _target(place: Place) -> AbstractContextManager[Target]:
-    if isinstance(place, PostgresPlace):
+def _target(place: StoreLocation) -> AbstractContextManager[CopyTarget]:
+    if isinstance(place, PostgresLocation):
         from langlauf.store.postgres.store_copy import target_of
 
         return target_of(place.url)

@@ -17,7 +17,7 @@ _STARTS = frozenset({EventType.RUNNING, EventType.ATTEMPT_STARTED})
 _NEWS = frozenset({EventType.PROGRESS, EventType.PARTIAL})
 
 
-class LogJudge:
+class EventLogCheck:
     """Takes the events of one job in order, then compares with its row. Keeps the first finding of each rule.
 
     A job that was imported may have holes in its log, so only what is there is judged, not what it adds up to.

@@ -16,14 +16,14 @@ from langlauf.domain.overview import StartedJob, WaitingJobs
 from langlauf.domain.result import ReferencedPayloads
 from langlauf.store.admin import worker_from
 from langlauf.store.blobs.names import IDENTITY, store_name
-from langlauf.store.blobs.owner import INSTANCE, OwnerMark, Whereabouts, mark_of
+from langlauf.store.blobs.owner import INSTANCE, OwnerMark, StoreIdentity, mark_of
 
 Kind = Literal["sqlite", "postgres"]
 #: What retention takes, each by its own age.
-Taken = Literal["results", "events", "jobs"]
+RetiredKind = Literal["results", "events", "jobs"]
 
 
-class SchemaSeen(NamedTuple):
+class SchemaFacts(NamedTuple):
     """The number of the schema that was found, the one that this program has, and whence a copy is under way."""
 
     found: int
@@ -31,7 +31,7 @@ class SchemaSeen(NamedTuple):
     copied_from: str | None
 
 
-class ClockSeen(NamedTuple):
+class ClockFacts(NamedTuple):
     """The store's time, and that of this machine at the same moment, as sure as the way there was short."""
 
     store: Instant
@@ -39,7 +39,7 @@ class ClockSeen(NamedTuple):
     doubt_seconds: float
 
 
-class BlobNamed(NamedTuple):
+class BlobReference(NamedTuple):
     """A payload outside of the store, as a row names it."""
 
     org_id: str
@@ -48,14 +48,14 @@ class BlobNamed(NamedTuple):
     ref: str
 
 
-class PathSeen(NamedTuple):
+class PathFacts(NamedTuple):
     """A file or folder and who may touch it."""
 
     path: str
     mode: int
 
 
-class FileSeen(msgspec.Struct, frozen=True, kw_only=True):
+class FileFacts(msgspec.Struct, frozen=True, kw_only=True):
     """A SQLite file, its neighbours and the connections that this program opens to it."""
 
     library: str
@@ -65,7 +65,7 @@ class FileSeen(msgspec.Struct, frozen=True, kw_only=True):
     foreign_keys: bool
     busy_milliseconds: int
     mapped_bytes: int
-    paths: list[PathSeen]
+    paths: list[PathFacts]
     file_system: str
     page_size: int
     pages: int
@@ -96,7 +96,7 @@ class Holder(NamedTuple):
     seconds: float
 
 
-class ServerSeen(msgspec.Struct, frozen=True, kw_only=True):
+class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
     """A PostgreSQL server, as it is set up for the login of this program."""
 
     version: int
@@ -152,14 +152,14 @@ class DeliveriesSeen(NamedTuple):
     disabled_endpoints: int
 
 
-class Examiner(Protocol):
+class Inspector(Protocol):
     """Looks at one store. Whatever cannot be asked raises `StoreError`, and says why."""
 
     @property
     def kind(self) -> Kind:
         """Which driver it is of."""
 
-    def schema(self) -> SchemaSeen:
+    def schema(self) -> SchemaFacts:
         """Which schema is there."""
 
     def changed_objects(self) -> list[str]:
@@ -168,7 +168,7 @@ class Examiner(Protocol):
     def damages(self) -> list[str]:
         """What the database says is damaged; raises `TimeoutError` where that takes too long to find out."""
 
-    def clock(self) -> ClockSeen:
+    def clock(self) -> ClockFacts:
         """Both times."""
 
     def workers(self) -> list[WorkerStatus]:
@@ -183,7 +183,7 @@ class Examiner(Protocol):
     def duties(self) -> list[DutySuccess]:
         """When upkeep last succeeded."""
 
-    def kept_beyond(self, kind: Taken, before: Instant, most: int) -> tuple[int, int]:
+    def kept_beyond(self, kind: RetiredKind, before: Instant, most: int) -> tuple[int, int]:
         """Of the youngest jobs that ended before a time, how many there are and how many still have it."""
 
     def deliveries(self, now: Instant) -> DeliveriesSeen:
@@ -192,7 +192,7 @@ class Examiner(Protocol):
     def has_keys(self) -> bool:
         """Whether callers are asked for keys."""
 
-    def blobs(self, most: int) -> list[BlobNamed]:
+    def blobs(self, most: int) -> list[BlobReference]:
         """What the jobs that ended last keep outside of the store."""
 
     def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], ReferencedPayloads]:
@@ -211,20 +211,20 @@ class Examiner(Protocol):
         """Lets go."""
 
 
-class FileExaminer(Examiner, Protocol):
+class FileInspector(Inspector, Protocol):
     """Of a file."""
 
-    def file(self) -> FileSeen:
+    def file(self) -> FileFacts:
         """The file as such."""
 
     def loose_rows(self) -> list[str]:
         """Rows that belong to a row which is not there; raises `TimeoutError` where that takes too long."""
 
 
-class ServerExaminer(Examiner, Protocol):
+class ServerInspector(Inspector, Protocol):
     """Of a database."""
 
-    def server(self) -> ServerSeen:
+    def server(self) -> ServerFacts:
         """The server as such."""
 
     def session(self) -> SessionSeen:
@@ -240,7 +240,7 @@ class ServerExaminer(Examiner, Protocol):
         """Who keeps dead rows, the oldest first."""
 
 
-class SharedExaminer(ABC):
+class SharedInspector(ABC):
     """The questions that every store answers by one query: only how it is asked differs."""
 
     @abstractmethod
@@ -252,7 +252,7 @@ class SharedExaminer(ABC):
         """A secret, where one was made."""
 
     @abstractmethod
-    def _whereabouts(self) -> Whereabouts:
+    def _whereabouts(self) -> StoreIdentity:
         """Where the store is."""
 
     def workers(self) -> list[WorkerStatus]:
@@ -268,8 +268,8 @@ class SharedExaminer(ABC):
         [row] = self._ask("delivery_state", now=now)
         return DeliveriesSeen(*row)
 
-    def blobs(self, most: int) -> list[BlobNamed]:
-        return [BlobNamed(*row) for row in self._ask("newest_blobs", most=most)]
+    def blobs(self, most: int) -> list[BlobReference]:
+        return [BlobReference(*row) for row in self._ask("newest_blobs", most=most)]
 
     def blob_folder(self) -> str | None:
         secret = self._secret(IDENTITY)

@@ -17,7 +17,7 @@ _HOSTS = re.compile(r"(?:\[[0-9A-Fa-f:.%]+\]|[^\s:,\[\]]*)(?::[0-9]{1,5})?")
 _EARLIER = ".json"
 
 
-class SqlitePlace(NamedTuple):
+class SqliteLocation(NamedTuple):
     """A file, or `:memory:`, and the JSON store of the earlier system to import into it, if there is one."""
 
     path: str
@@ -29,7 +29,7 @@ class SqlitePlace(NamedTuple):
         return self.path
 
 
-class PostgresPlace(NamedTuple):
+class PostgresLocation(NamedTuple):
     """A database on a server. The URL may hold a password, so it is never shown: its host and its database are."""
 
     url: str
@@ -39,17 +39,17 @@ class PostgresPlace(NamedTuple):
         return self.shown
 
 
-Place = SqlitePlace | PostgresPlace
+StoreLocation = SqliteLocation | PostgresLocation
 
 
-def place_of(text: str) -> Place:
+def parse_location(text: str) -> StoreLocation:
     """The place that a text names."""
     match = _SCHEME.match(text)
     if match is None or match[1].lower() not in _POSTGRES:
-        return SqlitePlace(*resolve_sqlite_path(text))
+        return SqliteLocation(*resolve_sqlite_path(text))
     if find_spec("asyncpg") is None:
         raise SettingsError("a store on PostgreSQL needs a driver: pip install 'langlauf[postgres]'")
-    return PostgresPlace(text, shown_database(text))
+    return PostgresLocation(text, shown_database(text))
 
 
 def shown_database(url: str) -> str:

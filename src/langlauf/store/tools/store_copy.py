@@ -38,7 +38,7 @@ def half_copied(name: str, source: str) -> str:
     return f"{name} is not complete: a copy from {source} was begun; `langlauf copy-store` goes on with it"
 
 
-class Progress(NamedTuple):
+class CopyProgress(NamedTuple):
     """How far a copy is: up to which row of which table, by the key of the source."""
 
     source: str
@@ -47,7 +47,7 @@ class Progress(NamedTuple):
     position: str | None
 
 
-class Order(NamedTuple):
+class RowOrder(NamedTuple):
     """The order in which rows are read, and how to find the place behind one of them from its key."""
 
     key: tuple[str, ...]
@@ -55,17 +55,17 @@ class Order(NamedTuple):
     behind: str
 
 
-def by(*key: str) -> Order:
+def by(*key: str) -> RowOrder:
     """In the order of a key."""
-    return Order(key, ", ".join(key), ", ".join(f":key{place}" for place in range(len(key))))
+    return RowOrder(key, ", ".join(key), ", ".join(f":key{place}" for place in range(len(key))))
 
 
-class Source(ABC):
+class CopySource(ABC):
     """A store to read, as it was at one moment."""
 
     #: how it is told apart from others
     name: str
-    orders: Mapping[str, Order]
+    orders: Mapping[str, RowOrder]
 
     @abstractmethod
     def _read(self, table: str, sql: str, **values: Any) -> Iterator[Row]:
@@ -97,7 +97,7 @@ class Source(ABC):
         return int(count)
 
 
-class Target(ABC):
+class CopyTarget(ABC):
     """A store to fill. Each of its verbs is one transaction."""
 
     name: str
@@ -118,24 +118,24 @@ class Target(ABC):
     def _complete(self) -> None:
         """Makes what was not copied."""
 
-    def progress(self) -> Progress | None:
+    def progress(self) -> CopyProgress | None:
         """How far a copy into this store is, if one is under way."""
         with self._transaction():
             rows = self._run(_QUERIES["read_progress"])
-        return Progress(*rows[0]) if rows else None
+        return CopyProgress(*rows[0]) if rows else None
 
-    def begin(self, progress: Progress) -> None:
+    def begin(self, progress: CopyProgress) -> None:
         """Notes that a copy is under way."""
         with self._transaction():
             self._run(_QUERIES["begin_copy"], **_values(progress))
 
-    def put(self, table: Table, rows: Sequence[Row], before: Progress, after: Progress) -> None:
+    def put(self, table: Table, rows: Sequence[Row], before: CopyProgress, after: CopyProgress) -> None:
         """Brings rows and moves the note on; raises `CopyRefused` where somebody else moved it."""
         with self._transaction():
             self._move("move_copy", **_values(after), from_table=before.table, from_position=before.position)
             self._put(table, rows)
 
-    def finish(self, before: Progress) -> None:
+    def finish(self, before: CopyProgress) -> None:
         """Makes what was not copied, and removes the note: the store may be used."""
         with self._transaction():
             self._complete()
@@ -146,7 +146,7 @@ class Target(ABC):
             raise CopyRefused(f"another program copies into {self.name}")
 
 
-def _values(progress: Progress) -> dict[str, Any]:
+def _values(progress: CopyProgress) -> dict[str, Any]:
     return {"source": progress.source, "table": progress.table, "position": progress.position}
 
 
@@ -170,13 +170,13 @@ class CopyReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 #: Opens a store of some kind as it is now.
-Reading = Callable[[], AbstractContextManager[Source]]
+OpenSource = Callable[[], AbstractContextManager[CopySource]]
 
 
-class Copy:
+class StoreCopy:
     """One run. `again` opens the target to be read, for the comparison."""
 
-    def __init__(self, source: Reading, target: Target, again: Reading, watch: Watch) -> None:
+    def __init__(self, source: OpenSource, target: CopyTarget, again: OpenSource, watch: Watch) -> None:
         self._source = source
         self._target = target
         self._again = again
@@ -206,25 +206,25 @@ class Copy:
             source=source_name, target=target_name, resumed=before is not None, complete=complete, tables=tables
         )
 
-    def _begin(self, source: Source) -> Progress:
+    def _begin(self, source: CopySource) -> CopyProgress:
         with self._again() as target:
             used = [table.name for table in TABLES if target.count(table)]
             if used:
                 raise CopyRefused(f"{target.name} is in use, it has {', '.join(used)}: a copy needs an empty store")
-        progress = Progress(source.name, TABLES[0].name, None)
+        progress = CopyProgress(source.name, TABLES[0].name, None)
         self._target.begin(progress)
         return progress
 
-    def _copy(self, source: Source, progress: Progress) -> Progress:
+    def _copy(self, source: CopySource, progress: CopyProgress) -> CopyProgress:
         names = [table.name for table in TABLES]
         for table in TABLES[names.index(progress.table) :]:
             if progress.table != table.name:
-                self._target.put(table, [], progress, Progress(source.name, table.name, None))
-                progress = Progress(source.name, table.name, None)
+                self._target.put(table, [], progress, CopyProgress(source.name, table.name, None))
+                progress = CopyProgress(source.name, table.name, None)
             progress = self._copy_table(source, table, progress)
         return progress
 
-    def _copy_table(self, source: Source, table: Table, progress: Progress) -> Progress:
+    def _copy_table(self, source: CopySource, table: Table, progress: CopyProgress) -> CopyProgress:
         total, done = source.count(table), 0
         behind = None
         if progress.position is not None:
@@ -234,7 +234,7 @@ class Copy:
         self._watch(table.name, done, total)
         for rows in batches(table, source.rows(table, behind)):
             position = msgspec.json.encode(source.key(table, rows[-1])).decode()
-            after = Progress(source.name, table.name, position)
+            after = CopyProgress(source.name, table.name, position)
             self._target.put(table, rows, progress, after)
             progress = after
             done += len(rows)
@@ -250,7 +250,7 @@ class Copy:
                 found[table.name] = Copied(*wanted, same=self._digest(target, table) == wanted)
             return found, (source.name, target.name)
 
-    def _digest(self, store: Source, table: Table) -> tuple[int, str]:
+    def _digest(self, store: CopySource, table: Table) -> tuple[int, str]:
         total = store.count(table)
         step = f"comparing {table.name}"
 

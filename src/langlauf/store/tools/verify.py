@@ -18,7 +18,7 @@ from langlauf.store.blobs.names import folder_of
 from langlauf.store.queries import parse
 from langlauf.store.rows import job_from
 from langlauf.store.tools.blocking_payloads import BlockingPayloads
-from langlauf.store.tools.event_log import LogJudge
+from langlauf.store.tools.event_log import EventLogCheck
 
 #: Told of each step: what is checked, how much of it is done, how much there is.
 Watch = Callable[[str, int, int], None]
@@ -136,7 +136,7 @@ _WATCH_EVERY = 1_000
 Row = tuple[Any, ...]
 
 
-class Snapshot(Protocol):
+class StoreSnapshot(Protocol):
     """A store as it was at one moment."""
 
     def knows(self, query: str) -> bool:
@@ -162,7 +162,7 @@ class Snapshot(Protocol):
 
 
 def check(
-    snapshot: Snapshot, now: Instant, *, watch: Watch = lambda *_: None, payloads: BlockingPayloads | None = None
+    snapshot: StoreSnapshot, now: Instant, *, watch: Watch = lambda *_: None, payloads: BlockingPayloads | None = None
 ) -> Iterator[Violation]:
     """What breaks a rule, warnings included, as it is found. Without `payloads` blobs are only counted."""
     run = _Check(snapshot, now, watch)
@@ -176,7 +176,7 @@ def check(
 class _Check:
     """One check of one snapshot."""
 
-    def __init__(self, snapshot: Snapshot, now: Instant, watch: Watch) -> None:
+    def __init__(self, snapshot: StoreSnapshot, now: Instant, watch: Watch) -> None:
         self._snapshot = snapshot
         self._now = now
         self._watch = watch
@@ -199,7 +199,7 @@ class _Check:
                 yield Violation("payload_hash", org_id, job_id, str(kept))
 
     def logs(self) -> Iterator[Violation]:
-        """Walks over jobs and events side by side: both are in the order of `place_of`."""
+        """Walks over jobs and events side by side: both are in the order of `job_position`."""
         total = self._count("how_many_jobs")
         events = iter(self._rows("all_events"))
         event = next(events, None)
@@ -207,9 +207,9 @@ class _Check:
             if done % _WATCH_EVERY == 0:
                 self._watch("logs", done, total)
             job = job_from(row)
-            judge = LogJudge(job)
-            here = place_of(job.org_id, job.job_id)
-            while event is not None and (there := place_of(event[0], event[1])) <= here:
+            judge = EventLogCheck(job)
+            here = job_position(job.org_id, job.job_id)
+            while event is not None and (there := job_position(event[0], event[1])) <= here:
                 if there == here:
                     judge.add(*event[2:])
                 event = next(events, None)
@@ -247,12 +247,12 @@ class _Check:
         return int(next(iter(self._rows(query)))[0])
 
 
-def place_of(org_id: str, job_id: str) -> tuple[str, str]:
+def job_position(org_id: str, job_id: str) -> tuple[str, str]:
     """Where a job stands in the order in which every store gives jobs and their rows."""
     return job_id, org_id
 
 
-def _judged(job: JobRecord, judge: LogJudge) -> Iterator[Violation]:
+def _judged(job: JobRecord, judge: EventLogCheck) -> Iterator[Violation]:
     found = {} if job.events_expired_at is not None else judge.finish()
     for field in FREE_TEXT_FIELDS:
         text = getattr(job, field)
