@@ -3,13 +3,15 @@
 import re
 import shlex
 import subprocess
+import sys
+from pathlib import Path
 
 import httpx2
 import pytest
 
-from tests.docs.pages import blocks
+from tests.docs.pages import ROOT, blocks, read
 from tests.docs.shell import Step, read_curl, shown_facts, shown_headers, shown_names, shown_status, steps_of
-from tests.support.server import command, environment
+from tests.support.server import ServerProcess, command, environment
 
 DOCUMENTED_URL = "http://127.0.0.1:8080"
 #: A variable of a session, and the member of the answer before it that a person copies.
@@ -43,7 +45,7 @@ class Session:
             raise AssertionError(f"no test runs: {line}")
 
     def copy(self, name: str) -> None:
-        """Takes an id out of the last answer. Whoever types has waited longer than a job of the README takes."""
+        """Take an id out of the last answer, and wait for a job to end, as a reader who types would."""
         match = re.search(rf'"{COPIED[name]}":"([^"]+)"', self.answer)
         self.variables[name] = match[1] if match else self.answer.strip()
         if name == "JOB":
@@ -113,10 +115,35 @@ def test_the_sessions_show_what_came(page: str, statuses: int, headers: int, fac
     assert sum(len(shown_facts(output)) for output in outputs) >= facts
 
 
-def test_the_readme_has_one_block_for_make() -> None:
-    """The only other commands are the two that matter."""
+def test_the_readme_installs_in_two_ways() -> None:
+    """The only other commands: from the package index, and in a clone."""
     lines = [line for block in blocks("README.md", "bash", "sh", "shell") for line in block.text.splitlines()]
-    assert [line.partition("#")[0].strip() for line in lines] == ["make run", "make test"]
+    commands = [line.partition("#")[0].strip() for line in lines]
+    assert commands == ["pip install langlauf", "langlauf serve", "make run", "make test"]
+
+
+def test_the_package_installs_and_serves(tmp_path: Path) -> None:
+    """`pip install` of this checkout, into an empty folder, gives the program with all that it reads at run time."""
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
+    how = ["--no-deps", "--no-index", "--no-build-isolation", "--target", str(tmp_path / "site")]
+    subprocess.run([*pip, *how, str(ROOT)], check=True, capture_output=True, timeout=100)
+    installed = {**environment(), "PYTHONPATH": str(tmp_path / "site")}
+    program = [sys.executable, "-m", "langlauf", "serve", "--port", "0", "--store", str(tmp_path / "store.db")]
+    process = subprocess.Popen(program, cwd=tmp_path, env=installed, stderr=subprocess.PIPE, text=True)
+    try:
+        server = ServerProcess(process)
+        assert httpx2.get(f"{server.url}/", trust_env=False).status_code == 200
+        assert server.stop() == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_the_picture_is_on_the_first_screen() -> None:
+    """A visitor sees a job before the first command; the page stays short."""
+    lines = read("README.md").splitlines()
+    assert next(number for number, line in enumerate(lines) if line.startswith("![")) < 10
+    assert len(lines) < 130
 
 
 @pytest.mark.parametrize("command_line", ["curl --fail http://x", "curl -s", "curl http://x http://y"])
