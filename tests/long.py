@@ -83,7 +83,7 @@ tests/worker/test_mapping.py::test_a_chunk_whose_process_dies_costs_an_attempt_a
 tests/worker/test_mapping.py::test_a_canceled_map_ends_its_processes
 tests/worker/test_processes.py::test_a_job_that_kills_its_process_is_given_up
 tests/worker/test_processes.py::test_a_function_that_holds_the_interpreter_lock_keeps_its_lease
-tests/worker/test_processes.py::test_a_lost_keeper_is_replaced
+tests/worker/test_processes.py::test_a_lost_supervisor_is_replaced
 tests/worker/test_processes.py::test_a_process_that_dies_costs_its_own_attempt_only[exit]
 tests/worker/test_processes.py::test_a_process_that_dies_costs_its_own_attempt_only[segfault]
 tests/worker/test_processes.py::test_memory_is_limited_where_it_is_set

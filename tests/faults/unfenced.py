@@ -8,7 +8,7 @@ import re
 
 from langlauf.store import queries
 from langlauf.store.sqlite import driver
-from langlauf.worker.attempt import RunningAttempt, Stop
+from langlauf.worker.attempt import RunningAttempt, StopReason
 from tests.faults.probes import app
 
 _SLOW_SECONDS = 0.5
@@ -26,8 +26,8 @@ driver.load = _load_unfenced  # type: ignore[attr-defined]  # what it has import
 _stop = RunningAttempt.stop
 
 
-def _stop_slowly(attempt: RunningAttempt, why: Stop) -> None:
-    asyncio.get_running_loop().call_later(_SLOW_SECONDS if why is Stop.LOST else 0, _stop, attempt, why)
+def _stop_slowly(attempt: RunningAttempt, why: StopReason) -> None:
+    asyncio.get_running_loop().call_later(_SLOW_SECONDS if why is StopReason.LOST else 0, _stop, attempt, why)
 
 
 RunningAttempt.stop = _stop_slowly  # type: ignore[method-assign, assignment]  # this is what is taken away

@@ -88,7 +88,7 @@ KINDS = (
     Sabotage(
         "ignore a cancel",
         "src/langlauf/worker/heartbeat.py",
-        (("                attempt.stop(Stop.CANCEL)\n", "                pass\n"),),
+        (("                attempt.stop(StopReason.CANCEL)\n", "                pass\n"),),
         ("tests/http/test_jobs.py", "tests/worker/test_worker.py"),
     ),
     Sabotage(

@@ -3,8 +3,8 @@
 import asyncio
 import sys
 
-from langlauf.worker.dask.heartbeat import Lease
-from langlauf.worker.processes.supervisor import Keeper, Kept
+from langlauf.worker.dask.heartbeat import HeartbeatMonitor
+from langlauf.worker.processes.supervisor import SupervisedProcess, Supervisor
 from tests.support.processes import alive
 
 SECONDS = 2.0
@@ -26,9 +26,9 @@ class Signs:
         return self.count
 
 
-async def _sleeper(keeper: Keeper) -> Kept:
-    kept = keeper.start((sys.executable, "-c", "import time; time.sleep(600)"), (0, 1, 2))
-    await keeper.started(kept)
+async def _sleeper(supervisor: Supervisor) -> SupervisedProcess:
+    kept = supervisor.start((sys.executable, "-c", "import time; time.sleep(600)"), (0, 1, 2))
+    await supervisor.started(kept)
     return kept
 
 
@@ -36,12 +36,12 @@ def test_a_process_lives_while_the_count_goes_up_and_no_longer() -> None:
     """A count that stands still, although it can be read, is no sign of life."""
 
     async def body() -> None:
-        keeper, signs = Keeper(), Signs()
-        lease = Lease(signs.read, SECONDS, keeper)
+        supervisor, signs = Supervisor(), Signs()
+        lease = HeartbeatMonitor(signs.read, SECONDS, supervisor)
         try:
             with lease.watched():
                 assert await lease.holds()
-                kept = await _sleeper(keeper)
+                kept = await _sleeper(supervisor)
                 with lease.holding(kept):
                     signs.rises = True
                     await asyncio.sleep(1.1 * SECONDS)
@@ -51,7 +51,7 @@ def test_a_process_lives_while_the_count_goes_up_and_no_longer() -> None:
                     assert await kept.ended == -9
                 assert not await lease.holds()
         finally:
-            await keeper.close()
+            await supervisor.close()
 
     asyncio.run(body())
 
@@ -60,8 +60,8 @@ def test_a_sign_that_comes_late_is_told_from_one_in_time() -> None:
     """What ended meanwhile did not end by its own doing; something new may begin."""
 
     async def body() -> None:
-        keeper, signs = Keeper(), Signs()
-        lease = Lease(signs.read, SECONDS / 4, keeper)
+        supervisor, signs = Supervisor(), Signs()
+        lease = HeartbeatMonitor(signs.read, SECONDS / 4, supervisor)
         assert await lease.holds()
         first = lease.lapses
         signs.away = True

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from langlauf.worker.failure import trace_of
+from langlauf.worker.failure import format_trace
 
 
 def _own(text: str) -> object:
@@ -26,7 +26,7 @@ def _caught(text: str) -> Exception:
 
 def test_frames_of_libraries_are_counted_and_those_of_the_application_shown() -> None:
     """The last one is always shown: there it happened."""
-    trace = trace_of(_caught("{"))
+    trace = format_trace(_caught("{"))
     assert "in _own\n    return json.loads(text)" in trace
     assert "  [2 frames of libraries]\n" in trace
     assert "in raw_decode" in trace or "in decode" in trace
@@ -38,12 +38,12 @@ def test_frames_of_libraries_are_counted_and_those_of_the_application_shown() ->
 def test_an_error_of_a_library_alone_keeps_its_frames() -> None:
     """Where nothing is the application's, nothing is folded."""
     error = ValueError("made up")
-    assert trace_of(error) == "ValueError: made up\n"
+    assert format_trace(error) == "ValueError: made up\n"
 
 
 def test_a_group_is_folded_in_all_its_parts() -> None:
     """Each exception has frames of its own."""
-    trace = trace_of(ExceptionGroup("both", [_caught("{"), ValueError("x")]))
+    trace = format_trace(ExceptionGroup("both", [_caught("{"), ValueError("x")]))
     assert "frames of libraries" in trace
     assert "ValueError: x" in trace
 
@@ -53,7 +53,7 @@ def test_a_long_trace_keeps_its_end_without_half_a_secret() -> None:
     error = ValueError("at last")
     error.__cause__ = ValueError("token=a1b2c3d4e5f6 " * 300)
     error.__cause__.__cause__ = ValueError("password=a1b2c3d4e5f6 " * 300)
-    trace = trace_of(error)
+    trace = format_trace(error)
     assert len(trace) <= 8_000
     assert trace.endswith("at last\n")
     assert "a1b2" not in trace

@@ -13,7 +13,7 @@ from tests.support.processes import parent
 
 
 def place_of(item: int) -> dict[str, int]:
-    """Says where it ran: its process, and the worker that started that one's keeper."""
+    """Says where it ran: its process, and the worker that started that one's supervisor."""
     time.sleep(0.05)
     return {"item": item, "pid": os.getpid(), "worker": parent(parent(os.getpid()))}
 

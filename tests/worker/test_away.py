@@ -14,9 +14,9 @@ from langlauf.hints import Hints
 from langlauf.settings import load_settings
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.driver import SqliteStore
-from langlauf.worker.attempt import RunningAttempt, Stop
+from langlauf.worker.attempt import RunningAttempt, StopReason
 from langlauf.worker.parallel_map import Executor
-from langlauf.worker.processes.pool import Pool
+from langlauf.worker.processes.pool import ProcessPool
 from langlauf.worker.worker import Worker
 
 LEASE_SECONDS = 0.6
@@ -40,14 +40,21 @@ def test_an_attempt_that_is_given_up_stays_given_up() -> None:
         assert analysis is not None
         claim = _claim()
         attempt = RunningAttempt(
-            *(claim, analysis, cast("Store", Silent()), cast("Pool", _Nobody()), cast("Executor", None), settings),
+            *(
+                claim,
+                analysis,
+                cast("Store", Silent()),
+                cast("ProcessPool", _Nobody()),
+                cast("Executor", None),
+                settings,
+            ),
             asked_at=monotonic() - LEASE_SECONDS,
         )
         with pytest.raises(StaleAttempt):
             await attempt.write(Progress(percent=10))
         attempt.renewed(monotonic())
         assert not attempt.lease_seems_over
-        assert attempt.stop_wish.result() is Stop.LOST
+        assert attempt.stop_requested.result() is StopReason.LOST
         with pytest.raises(StaleAttempt):
             await attempt.write(Progress(percent=10))
 

@@ -21,7 +21,7 @@ from langlauf.bootstrap import Runtime
 from langlauf.domain.job import Accepted, JobRecord
 from langlauf.domain.state import Status
 from langlauf.worker.dask import chunk_server, executor
-from langlauf.worker.dask.executor import Session
+from langlauf.worker.dask.executor import DaskSession
 from tests.support.certificates import make_certificate
 from tests.support.running_app import ORG, Body, done, ended, kinds, result, run
 from tests.support.server import ROOT, command, environment
@@ -163,9 +163,9 @@ def test_few_chunks_are_under_way_at_once(
 ) -> None:
     """Twice as many as the cluster has threads, and not all of them."""
     under_way, most = 0, 0
-    ask = Session.ask
+    ask = DaskSession.ask
 
-    async def count(self: Session, task: str, call: bytes) -> object:
+    async def count(self: DaskSession, task: str, call: bytes) -> object:
         nonlocal under_way, most
         under_way += 1
         most = max(most, under_way)
@@ -174,7 +174,7 @@ def test_few_chunks_are_under_way_at_once(
         finally:
             under_way -= 1
 
-    monkeypatch.setattr(Session, "ask", count)
+    monkeypatch.setattr(DaskSession, "ask", count)
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
         found = await result(runtime, await done(app, runtime, "maps", function="cube", items=[*range(200)]))
@@ -239,7 +239,11 @@ def test_another_version_of_the_message_is_refused_in_words(
 ) -> None:
     """Neither side guesses what the other one meant."""
     monkeypatch.setattr(
-        executor, "write", lambda call: chunk_server.write(msgspec.structs.replace(call, form=chunk_server.FORM + 1))
+        executor,
+        "encode_message",
+        lambda call: chunk_server.encode_message(
+            msgspec.structs.replace(call, version=chunk_server.PROTOCOL_VERSION + 1)
+        ),
     )
 
     async def body(app: Langlauf, runtime: Runtime) -> None:

@@ -193,7 +193,7 @@ def test_many_items_do_not_hold_up_the_event_loop(tmp_path: Path) -> None:
     run(app, tmp_path, body)
 
 
-def test_a_keeper_that_is_stopped_holds_up_neither_a_cancel_nor_the_end(tmp_path: Path) -> None:
+def test_a_stopped_supervisor_delays_neither_a_cancel_nor_the_shutdown(tmp_path: Path) -> None:
     """What it does not end is ended without it."""
 
     async def body(app: Langlauf, runtime: Runtime) -> None:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from langlauf.analysis.payload import LARGE_TEXT
-from langlauf.worker.parallel_map import value_of
+from langlauf.worker.parallel_map import chunk_value
 from langlauf.worker.processes import child_protocol
 
 
@@ -18,7 +18,7 @@ class Watched:
 
     def __init__(self) -> None:
         self.threads: list[int] = []
-        self._decoder = msgspec.json.Decoder(child_protocol.FromProcess)
+        self._decoder = msgspec.json.Decoder(child_protocol.FromChild)
 
     def decode(self, data: bytes) -> Any:
         """The message."""
@@ -32,17 +32,19 @@ def test_a_large_frame_is_read_in_a_thread(monkeypatch: pytest.MonkeyPatch, larg
     watched = Watched()
     monkeypatch.setattr(child_protocol, "_from_process", watched)
     payload = msgspec.Raw(b'"%s"' % (b"x" * (LARGE_TEXT if large else 10)))
-    sent = child_protocol.Returned(payload=payload, summary=child_protocol.raw(None), views=child_protocol.raw(None))
+    sent = child_protocol.FunctionReturned(
+        payload=payload, summary=child_protocol.raw_json(None), views=child_protocol.raw_json(None)
+    )
 
     async def body() -> None:
         ours, theirs = socket.socketpair()
-        sending = threading.Thread(target=child_protocol.ProcessLine(theirs).send, args=(sent,))
+        sending = threading.Thread(target=child_protocol.ChildConnection(theirs).send, args=(sent,))
         sending.start()
-        line = child_protocol.WorkerLine(*await asyncio.open_connection(sock=ours))
+        line = child_protocol.ChildStream(*await asyncio.open_connection(sock=ours))
         heard = await line.receive()
         sending.join()
-        assert isinstance(heard, child_protocol.Returned)
-        assert await value_of(heard) == bytes(payload).decode()
+        assert isinstance(heard, child_protocol.FunctionReturned)
+        assert await chunk_value(heard) == bytes(payload).decode()
         line.close()
         theirs.close()
 

@@ -6,12 +6,12 @@ import os
 
 import pytest
 
-from langlauf.worker.processes.process import Output
+from langlauf.worker.processes.process import OutputLog
 
 
 def _told(caplog: pytest.LogCaptureFixture, *pieces: bytes) -> list[str]:
     async def body() -> None:
-        output = Output("stdout", {})
+        output = OutputLog("stdout", {})
         for piece in pieces:
             os.write(output.other, piece)
             while output.read():

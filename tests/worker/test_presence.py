@@ -6,7 +6,7 @@ from pathlib import Path
 
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.health import WorkerReport, WorkerStatus
-from langlauf.worker.heartbeat import Presence
+from langlauf.worker.heartbeat import PresenceReporter
 from tests.support.live import GATES, live
 from tests.support.processes import eventually
 from tests.support.stores import query
@@ -42,10 +42,10 @@ class Listener:
             await self.heard.wait()
 
 
-def _with_presence(every: float, scene: Callable[[Presence, Listener], Awaitable[None]]) -> Listener:
+def _with_presence(every: float, scene: Callable[[PresenceReporter, Listener], Awaitable[None]]) -> Listener:
     async def main() -> Listener:
         listener = Listener()
-        presence = Presence(listener, "w-1", analyses=("survey",), slots=8, every=every, busy=lambda: 3)
+        presence = PresenceReporter(listener, "w-1", analyses=("survey",), slots=8, every=every, busy=lambda: 3)
         task = presence.start(7)
         await listener.next()
         await scene(presence, listener)
@@ -59,7 +59,7 @@ def _with_presence(every: float, scene: Callable[[Presence, Listener], Awaitable
 def test_the_last_word_is_the_last() -> None:
     """It reports at once, says that it stops as soon as it does, and goes."""
 
-    async def scene(presence: Presence, listener: Listener) -> None:
+    async def scene(presence: PresenceReporter, listener: Listener) -> None:
         presence.stopping()
         await listener.next()
 
@@ -73,7 +73,7 @@ def test_the_last_word_is_the_last() -> None:
 def test_a_store_that_is_away_is_told_later() -> None:
     """Reports go on, and so does the worker."""
 
-    async def scene(_: Presence, listener: Listener) -> None:
+    async def scene(_: PresenceReporter, listener: Listener) -> None:
         listener.away = True
         await listener.next()
         listener.away = False

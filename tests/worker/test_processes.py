@@ -248,7 +248,7 @@ def test_at_shutdown_processes_are_ended_and_their_jobs_given_back(tmp_path: Pat
     run(app, tmp_path, second)
 
 
-def test_a_lost_keeper_is_replaced(tmp_path: Path) -> None:
+def test_a_lost_supervisor_is_replaced(tmp_path: Path) -> None:
     """Its processes go with it; their jobs run again under a new one, and it is not held against them."""
 
     async def body(app: Langlauf, runtime: Runtime) -> None:

@@ -48,7 +48,7 @@ def test_processes_of_a_killed_worker_end_with_it(tmp_path: Path, analysis: str)
 
 
 def test_the_process_of_a_paused_worker_ends_before_another_takes_over(tmp_path: Path) -> None:
-    """The keeper ends it at the end of the lease, so that two never compute at once; the paused worker is told."""
+    """The supervisor ends it at the end of the lease, so that two never compute at once; the paused worker is told."""
     store, ledger = tmp_path / "store.db", tmp_path / "ledger"
     with serving(store, app=_APP, settings={**_QUICK, "LANGLAUF_LEASE_SECONDS": "2"}) as first:
         job_id = _submit(first, "ticks", file=str(ledger), lasting=600)

@@ -17,7 +17,7 @@ from tests.support.server import serving
 _APP = "tests.worker.blocking_app:app"
 _ASYNC = {"Prefer": "respond-async"}
 _QUICK = {"LANGLAUF_SWEEP_SECONDS": "0.2", "LANGLAUF_POLL_SECONDS": "0.1"}
-#: Long enough that a keeper that a very busy machine lets wait acts before it is over.
+#: Long enough that a supervisor that a very busy machine lets wait acts before it is over.
 _LEASE = "8"
 
 

@@ -22,21 +22,21 @@ from langlauf.settings import load_settings
 from langlauf.telemetry.log import set_up_logging
 from langlauf.telemetry.metrics import register_analyses, take_counts
 from langlauf.telemetry.tracing import end_tracing, set_up_tracing
-from langlauf.worker.loop_guard import write_to
+from langlauf.worker.loop_guard import record_crashes_in
 from langlauf.worker.process_protocol import (
-    Answer,
-    Attention,
-    Begin,
-    Count,
-    Counted,
+    CancelHint,
     Drain,
-    Hurry,
-    Leaving,
-    Line,
-    Refusal,
+    EndGrace,
+    MessageConnection,
+    MetricsReport,
+    RequestMetrics,
+    StartWorker,
+    StoreErrorReply,
+    StoreReply,
     ToWorker,
-    Unable,
-    Working,
+    WorkerReady,
+    WorkerStopped,
+    WorkerUnable,
 )
 from langlauf.worker.remote_store import RemoteStore
 from langlauf.worker.worker import Worker
@@ -63,8 +63,10 @@ class _WorkerProcess:
 
     def __init__(self, lifeline: int) -> None:
         self._lifeline = lifeline
-        self._line: Line[ToWorker] = Line(self._on_message, self._on_disconnect, ToWorker)
-        self._begin: asyncio.Future[Begin] = asyncio.get_running_loop().create_future()
+        self._connection: MessageConnection[ToWorker] = MessageConnection(
+            self._on_message, self._on_disconnect, ToWorker
+        )
+        self._begin: asyncio.Future[StartWorker] = asyncio.get_running_loop().create_future()
         self._store: RemoteStore | None = None
         self._hints = Hints()
         self._worker: Worker | None = None
@@ -74,24 +76,24 @@ class _WorkerProcess:
     async def run(self, connection: socket.socket) -> int:
         """Run jobs until a drain message or SIGTERM; return the exit code."""
         loop = asyncio.get_running_loop()
-        await loop.create_connection(lambda: self._line, sock=connection)
+        await loop.create_connection(lambda: self._connection, sock=connection)
         loop.add_signal_handler(signal.SIGTERM, self._drain.set)
         try:
             worker = self._worker = await self._start(await self._begin)
         except LanglaufError as error:
-            self._line.tell(Unable(str(error)))
+            self._connection.tell(WorkerUnable(str(error)))
             return self._close(1)
-        self._line.tell(Working())
+        self._connection.tell(WorkerReady())
         await self._drain.wait()
         await worker.stop()
         await asyncio.to_thread(end_tracing)
-        self._line.tell(Counted(take_counts()))
-        self._line.tell(Leaving(worker.running))
+        self._connection.tell(MetricsReport(take_counts()))
+        self._connection.tell(WorkerStopped(worker.running))
         return self._close(int(worker.running > 0))
 
     def _close(self, exit_code: int) -> int:
         self._leaving = True
-        self._line.close()
+        self._connection.close()
         return exit_code
 
     def _on_disconnect(self) -> None:
@@ -99,7 +101,7 @@ class _WorkerProcess:
         if not self._leaving:
             os._exit(1)
 
-    async def _start(self, begin: Begin) -> Worker:
+    async def _start(self, begin: StartWorker) -> Worker:
         settings = load_settings({}, **begin.settings)
         set_up_logging(settings.log_format, settings.log_level)
         set_up_tracing()
@@ -107,7 +109,7 @@ class _WorkerProcess:
         app.use(settings)
         register_analyses(app.registry.names)
         store = self._store = RemoteStore(_StoreClock(begin.clock_shift))
-        store.line = self._line
+        store.connection = self._connection
         worker = Worker(
             store,
             app.registry,
@@ -123,18 +125,18 @@ class _WorkerProcess:
 
     def _on_message(self, message: ToWorker) -> None:
         match message:
-            case Answer() | Refusal():
+            case StoreReply() | StoreErrorReply():
                 if self._store is not None:
                     self._store.heard(message)
-            case Begin():
+            case StartWorker():
                 self._begin.set_result(message)
-            case Attention():
+            case CancelHint():
                 self._hints.attention()
-            case Count():
-                self._line.tell(Counted(take_counts()))
+            case RequestMetrics():
+                self._connection.tell(MetricsReport(take_counts()))
             case Drain():
                 self._drain.set()
-            case Hurry():
+            case EndGrace():
                 if self._worker is not None:
                     self._worker.hurry()
 
@@ -155,7 +157,7 @@ def main() -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
     for descriptor in (line, lifeline, box):
         os.set_inheritable(descriptor, False)
-    write_to(box)
+    record_crashes_in(box)
 
     async def run() -> int:
         code = await _WorkerProcess(lifeline).run(socket.socket(fileno=line))

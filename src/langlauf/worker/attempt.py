@@ -17,10 +17,10 @@ from langlauf.domain.errors import StaleAttempt, StoreUnavailable
 from langlauf.settings import Settings
 from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.telemetry.tracing import TraceSpan, now_ns, record_span, start_span, trace_from
-from langlauf.worker.attempt_store import WorkStore, look_back
+from langlauf.worker.attempt_store import AttemptStore, find_previous_result
 from langlauf.worker.parallel_map import Executor, ParallelMap
-from langlauf.worker.processes.pool import Pool
-from langlauf.worker.processes.process import Process
+from langlauf.worker.processes.pool import ProcessPool
+from langlauf.worker.processes.process import ChildProcess
 
 T = TypeVar("T")
 #: The rest of a lease is for stopping the attempt before somebody else takes the job.
@@ -37,7 +37,7 @@ _PAST_BOUNDS_SECONDS = 0.002
 _LIMITS = {WriteResult.PARTIALS_FULL: "partials", WriteResult.EVENTS_FULL: "events"}
 
 
-class Stop(StrEnum):
+class StopReason(StrEnum):
     """Why an attempt is to stop before its function returned."""
 
     TIMEOUT = "timeout"
@@ -53,8 +53,8 @@ class RunningAttempt:
         self,
         claim: Claim,
         analysis: Analysis,
-        store: WorkStore,
-        pool: Pool,
+        store: AttemptStore,
+        pool: ProcessPool,
         executor: Executor,
         settings: Settings,
         *,
@@ -72,7 +72,7 @@ class RunningAttempt:
         self._begun: dict[str, int] = {}
         self.transient_references = analysis.transient_references
         self.cancel_reason: str | None = None
-        self.stop_wish: asyncio.Future[Stop] = asyncio.get_running_loop().create_future()
+        self.stop_requested: asyncio.Future[StopReason] = asyncio.get_running_loop().create_future()
         #: done when the worker has written the end, or given up writing it: whoever still runs is on their own
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._analysis = analysis
@@ -81,7 +81,7 @@ class RunningAttempt:
         self._executor = executor
         self._settings = settings
         self.asked_at = self._renewed_at = asked_at
-        self._processes: set[Process] = set()
+        self._processes: set[ChildProcess] = set()
         #: the bound that the job is known to have reached
         self._reached = WriteResult.WRITTEN
 
@@ -123,7 +123,7 @@ class RunningAttempt:
     @property
     def lost(self) -> bool:
         """Whether its lease is known or taken to be gone."""
-        return self.stop_wish.done() and self.stop_wish.result() is Stop.LOST
+        return self.stop_requested.done() and self.stop_requested.result() is StopReason.LOST
 
     @property
     def lease_seems_over(self) -> bool:
@@ -153,10 +153,10 @@ class RunningAttempt:
         self._renewed_at = asked_at
         self._pool.allow(self._processes, self.seconds_until_force)
 
-    def stop(self, why: Stop) -> None:
+    def stop(self, why: StopReason) -> None:
         """Asks the attempt to stop; the first reason counts."""
-        if not self.stop_wish.done():
-            self.stop_wish.set_result(why)
+        if not self.stop_requested.done():
+            self.stop_requested.set_result(why)
 
     def close(self) -> None:
         """Nothing more is written for it, and what still computes for it has no use."""
@@ -172,7 +172,7 @@ class RunningAttempt:
             return
         answer = await self._patiently(lambda: self._store.record(self.lease, bounded))
         if not answer:
-            self.stop(Stop.LOST)
+            self.stop(StopReason.LOST)
             self.close()
             await self._refuse_if_over()
         if isinstance(write, Checkpoint):
@@ -208,14 +208,16 @@ class RunningAttempt:
 
     async def previous(self, match: str) -> str | None:
         """What an earlier job with these values found."""
-        return await self._patiently(lambda: look_back(self._store.tenant(self.org_id), self._analysis, match))
+        return await self._patiently(
+            lambda: find_previous_result(self._store.tenant(self.org_id), self._analysis, match)
+        )
 
     async def map(self, chunks: Chunks, step: str | None) -> list[str]:
         """The values of all chunks, those that are missing computed side by side."""
         return await ParallelMap(self, self._executor, chunks, step).run()
 
     @asynccontextmanager
-    async def process(self) -> AsyncIterator[Process]:
+    async def process(self) -> AsyncIterator[ChildProcess]:
         """A process for a part of the attempt; it lives no longer than the lease."""
         await self._refuse_if_over()
         async with self._pool.process(self.facts) as process:
@@ -243,7 +245,7 @@ class RunningAttempt:
                 return await ask()
             except StoreUnavailable:
                 if self.lease_seems_over:
-                    self.stop(Stop.LOST)
+                    self.stop(StopReason.LOST)
                     self.close()
                 await self._refuse_if_over()
                 await asyncio.sleep(_WRITE_AGAIN_SECONDS)

@@ -13,7 +13,7 @@ from langlauf.domain.instant import Instant
 from langlauf.domain.read_models import JobView, PastRun, ResultView
 
 
-class WorkReads(Protocol):
+class AttemptReads(Protocol):
     """What attempts of one org read; see `TenantReads`."""
 
     async def job(self, job_id: str) -> JobView | None: ...
@@ -27,7 +27,7 @@ class WorkReads(Protocol):
     async def result(self, result_id: str, *, latest: bool) -> ResultView | None: ...
 
 
-class Reports(Protocol):
+class WorkerReports(Protocol):
     """Where a worker tells that it is there; see `WorkerStore`."""
 
     async def note(self, report: WorkerReport) -> None: ...
@@ -35,14 +35,14 @@ class Reports(Protocol):
     async def forget(self, worker_id: str) -> None: ...
 
 
-class WorkStore(Protocol):
+class AttemptStore(Protocol):
     """Claims, leases and writes of attempts; see `Store`."""
 
     @property
     def clock(self) -> Clock: ...
 
     @property
-    def workers(self) -> Reports: ...
+    def workers(self) -> WorkerReports: ...
 
     async def claim_next(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> ClaimBatch: ...
 
@@ -50,7 +50,7 @@ class WorkStore(Protocol):
 
     async def record(self, lease: Lease, write: Write) -> WriteResult: ...
 
-    def tenant(self, org_id: str) -> WorkReads: ...
+    def tenant(self, org_id: str) -> AttemptReads: ...
 
 
 #: So many inputs are compared in one step, and so many steps are taken: whoever looks for what is rare holds up nobody.
@@ -58,7 +58,7 @@ RUNS_AT_ONCE = 50
 MOST_STEPS = 10
 
 
-async def look_back(reads: WorkReads, analysis: Analysis, match: str) -> str | None:
+async def find_previous_result(reads: AttemptReads, analysis: Analysis, match: str) -> str | None:
     """The payload of the newest result whose input has these values, as JSON text; None where there is none.
 
     What retention has taken is passed over. A job that runs has no final result, so it never finds its own.
@@ -98,7 +98,7 @@ def _fits(values: Any, wanted: Mapping[str, Any]) -> bool:
     )
 
 
-async def _payload(reads: WorkReads, run: PastRun) -> str | None:
+async def _payload(reads: AttemptReads, run: PastRun) -> str | None:
     try:
         found = await reads.result(run.result_id, latest=False)
     except PayloadUnavailable as error:

@@ -18,44 +18,44 @@ from langlauf.domain.errors import StaleAttempt
 from langlauf.domain.outcome import Completed, Crashed, Failed, Failure
 from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.telemetry.metrics import ABANDONED
-from langlauf.worker.attempt import RunningAttempt, Stop
+from langlauf.worker.attempt import RunningAttempt, StopReason
 from langlauf.worker.failure import failure_of
-from langlauf.worker.loop_guard import LoopBlocked, contained, enter_attempt
+from langlauf.worker.loop_guard import LoopBlocked, contain, enter_attempt
 from langlauf.worker.processes.child_protocol import (
-    Answer,
-    Broke,
-    CouldNot,
-    End,
-    FindChunk,
-    Found,
-    FromProcess,
-    KeepChunk,
-    LookBack,
+    ChildReply,
+    ChildRequest,
+    FindPrevious,
+    FromChild,
+    FunctionEnd,
+    FunctionRaised,
+    FunctionReturned,
+    LoadChunk,
     MapChunks,
-    Question,
-    Returned,
+    ReportPartial,
+    ReportProgress,
+    RequestFailed,
     RunAnalysis,
-    ShowPartial,
-    TellProgress,
-    Written,
+    SaveChunk,
+    ValuesReply,
+    WriteReply,
     is_large,
-    raw,
-    text_of,
-    text_or_none,
+    json_text,
+    json_text_or_none,
+    raw_json,
 )
-from langlauf.worker.processes.process import Process, ProcessDied
+from langlauf.worker.processes.process import ChildProcess, ProcessDied
 
 #: How a function ended by itself; None where its attempt was no longer the current one.
-Ended = Completed | Failed | Failure | Crashed | None
+ExecutionEnd = Completed | Failed | Failure | Crashed | None
 
 
 class Execution(Protocol):
     """One function that runs."""
 
     #: done when the function has ended; it does not raise unless it was stopped
-    ended: "asyncio.Task[Ended]"
+    ended: "asyncio.Task[ExecutionEnd]"
 
-    async def stop(self, why: Stop) -> None:
+    async def stop(self, why: StopReason) -> None:
         """Returns when nothing computes any more, or when it was left alone after its grace."""
 
 
@@ -72,13 +72,13 @@ class CoroutineExecution:
         self._values = values
         self._grace = grace
         self._stopping = False
-        self.ended: asyncio.Task[Ended] = asyncio.create_task(self._run(), name=f"job {attempt.job_id}")
+        self.ended: asyncio.Task[ExecutionEnd] = asyncio.create_task(self._run(), name=f"job {attempt.job_id}")
 
-    async def stop(self, why: Stop) -> None:
+    async def stop(self, why: StopReason) -> None:
         """Cancels the coroutine; one that does not end within the grace is left alone, fenced by its lost lease."""
         self._stopping = True
         self.ended.cancel()
-        await asyncio.wait({self.ended}, timeout=_RELEASE_GRACE if why is Stop.RELEASE else self._grace)
+        await asyncio.wait({self.ended}, timeout=_RELEASE_GRACE if why is StopReason.RELEASE else self._grace)
         if not self.ended.done():
             ABANDONED.add()
             log_event(
@@ -86,7 +86,7 @@ class CoroutineExecution:
             )
         self.ended.add_done_callback(_forget)
 
-    async def _run(self) -> Ended:
+    async def _run(self) -> ExecutionEnd:
         try:
             return await self._call()
         except asyncio.CancelledError:
@@ -105,7 +105,7 @@ class CoroutineExecution:
 
     async def _call(self) -> Completed:
         enter_attempt(self._attempt.job_id, self._attempt.number)
-        result = await contained(self._analysis.function(Job(self._attempt), **self._values))
+        result = await contain(self._analysis.function(Job(self._attempt), **self._values))
         limit = self._attempt.largest_result
         end = (
             encode_result(result, limit)
@@ -122,7 +122,7 @@ def _blocked(error: BaseException) -> BaseException | None:
     return error if isinstance(error, LoopBlocked) else None
 
 
-def _forget(task: asyncio.Task[Ended]) -> None:
+def _forget(task: asyncio.Task[ExecutionEnd]) -> None:
     """Takes what a stopped task left behind, so that nobody reports it as overlooked."""
     with contextlib.suppress(asyncio.CancelledError):
         task.exception()
@@ -135,12 +135,12 @@ class ProcessExecution:
         self._analysis = analysis
         self._attempt = attempt
         self._grace = grace
-        self._process: Process | None = None
-        self.ended: asyncio.Task[Ended] = asyncio.create_task(self._run(), name=f"job {attempt.job_id}")
+        self._process: ChildProcess | None = None
+        self.ended: asyncio.Task[ExecutionEnd] = asyncio.create_task(self._run(), name=f"job {attempt.job_id}")
 
-    async def stop(self, why: Stop) -> None:
+    async def stop(self, why: StopReason) -> None:
         """A canceled function is asked and has a grace to tidy up; for every other reason its process ends at once."""
-        if why is Stop.CANCEL and self._process is not None:
+        if why is StopReason.CANCEL and self._process is not None:
             await self._process.ask_to_stop()
             await asyncio.wait({self.ended}, timeout=self._grace)
         process = self._process
@@ -150,7 +150,7 @@ class ProcessExecution:
         if process is not None and not process.reusable:
             await process.gone()
 
-    async def _run(self) -> Ended:
+    async def _run(self) -> ExecutionEnd:
         try:
             async with self._attempt.process() as process:
                 self._process = process
@@ -162,13 +162,13 @@ class ProcessExecution:
         except Exception as error:  # noqa: BLE001 - whatever keeps the function from being run is how it ended
             return failure_of(error, ())
 
-    async def _converse(self, process: Process) -> Ended:
+    async def _converse(self, process: ChildProcess) -> ExecutionEnd:
         await process.send(self._task())
         while True:
             message = await process.hear()
-            if isinstance(message, End):
+            if isinstance(message, FunctionEnd):
                 return await self._end(process, message)
-            if isinstance(message, Question):
+            if isinstance(message, ChildRequest):
                 await process.send(await process.while_alive(self._answer(message)))
 
     def _task(self) -> RunAnalysis:
@@ -177,7 +177,7 @@ class ProcessExecution:
             function=reference_to(self._analysis.function),
             name=self._analysis.name,
             transient=self._analysis.transient_references,
-            input=raw(attempt.claim.payload),
+            input=raw_json(attempt.claim.payload),
             org_id=attempt.org_id,
             job_id=attempt.job_id,
             attempt=attempt.number,
@@ -187,30 +187,30 @@ class ProcessExecution:
             tracestate=attempt.tracestate,
         )
 
-    async def _end(self, process: Process, end: FromProcess) -> Ended:
+    async def _end(self, process: ChildProcess, end: FromChild) -> ExecutionEnd:
         # Stopped or stale, a process has had its say: it is not used again.
-        process.reusable = getattr(end, "reusable", False) and not self._attempt.stop_wish.done()
-        if isinstance(end, Returned):
+        process.reusable = getattr(end, "reusable", False) and not self._attempt.stop_requested.done()
+        if isinstance(end, FunctionReturned):
             return await run_in_thread(_completed, end) if is_large(end.payload, end.summary) else _completed(end)
-        return end.failure if isinstance(end, Broke) else None
+        return end.failure if isinstance(end, FunctionRaised) else None
 
-    async def _answer(self, question: Question) -> Answer:
+    async def _answer(self, question: ChildRequest) -> ChildReply:
         try:
-            if isinstance(question, FindChunk):
+            if isinstance(question, LoadChunk):
                 return await _found(await self._attempt.chunk(question.key))
-            if isinstance(question, LookBack):
-                return await _found(await self._attempt.previous(text_of(question.match)))
+            if isinstance(question, FindPrevious):
+                return await _found(await self._attempt.previous(json_text(question.match)))
             if isinstance(question, MapChunks):
                 return await _found(*await self._map(question))
-            large = not isinstance(question, TellProgress) and is_large(question.payload)
+            large = not isinstance(question, ReportProgress) and is_large(question.payload)
             await self._attempt.write(await run_in_thread(_write, question) if large else _write(question))
         except StaleAttempt:
-            return Written(refused=True)
+            return WriteReply(refused=True)
         except ProcessDied:
             raise
         except Exception as error:  # noqa: BLE001 - the function hears of it, and may go on
-            return CouldNot(failure_of(error, ()))
-        return Written()
+            return RequestFailed(failure_of(error, ()))
+        return WriteReply()
 
     async def _map(self, question: MapChunks) -> list[str]:
         items = await run_in_thread(_texts, question.items) if is_large(*question.items) else _texts(question.items)
@@ -218,34 +218,34 @@ class ProcessExecution:
         return await self._attempt.map(chunks, question.step)
 
 
-async def _found(*payloads: str | None) -> Found:
+async def _found(*payloads: str | None) -> ValuesReply:
     texts = [payload for payload in payloads if payload is not None]
-    return Found(await run_in_thread(_raws, texts) if sum(map(len, texts)) > LARGE_TEXT else _raws(texts))
+    return ValuesReply(await run_in_thread(_raws, texts) if sum(map(len, texts)) > LARGE_TEXT else _raws(texts))
 
 
 def _raws(texts: Sequence[str]) -> list[msgspec.Raw]:
-    return [raw(text) for text in texts]
+    return [raw_json(text) for text in texts]
 
 
 def _texts(payloads: Sequence[msgspec.Raw]) -> list[str]:
-    return [text_of(payload) for payload in payloads]
+    return [json_text(payload) for payload in payloads]
 
 
-def _completed(end: Returned) -> Completed:
-    payload, summary, views = text_of(end.payload), text_or_none(end.summary), text_or_none(end.views)
+def _completed(end: FunctionReturned) -> Completed:
+    payload, summary, views = json_text(end.payload), json_text_or_none(end.summary), json_text_or_none(end.views)
     return Completed(result_id=new_id(), payload=payload, summary=summary, views=views)
 
 
-def _write(question: TellProgress | ShowPartial | KeepChunk) -> Progress | Partial | Checkpoint:
-    if isinstance(question, TellProgress):
+def _write(question: ReportProgress | ReportPartial | SaveChunk) -> Progress | Partial | Checkpoint:
+    if isinstance(question, ReportProgress):
         return Progress(percent=question.percent, step=question.step, replayed=question.replayed)
-    if isinstance(question, KeepChunk):
-        return Checkpoint(key=question.key, payload=text_of(question.payload))
+    if isinstance(question, SaveChunk):
+        return Checkpoint(key=question.key, payload=json_text(question.payload))
     return Partial(
         result_id=question.result_id,
-        payload=text_of(question.payload),
-        summary=text_or_none(question.summary),
-        views=text_or_none(question.views),
+        payload=json_text(question.payload),
+        summary=json_text_or_none(question.summary),
+        views=json_text_or_none(question.views),
         percent=question.percent,
         step=question.step,
         replayed=question.replayed,

@@ -29,13 +29,13 @@ def failure_of(error: BaseException, transient: tuple[type[BaseException], ...])
     """What went wrong, by name. It does not raise, whatever the exception does when it is looked at."""
     try:
         failure = classify(error, transient)
-        return msgspec.structs.replace(failure, meta={**failure.meta, "trace": trace_of(error)})
+        return msgspec.structs.replace(failure, meta={**failure.meta, "trace": format_trace(error)})
     except BaseException:  # noqa: BLE001 - its own code: also one that tries to end the program
         message = f"{type(error).__name__}, which cannot be shown"
         return Failure(code="internal", message=clean_text(message, _LONGEST_NAME), transient=False)
 
 
-def trace_of(error: BaseException) -> str:
+def format_trace(error: BaseException) -> str:
     """Where it went wrong: frames of the application, no values of variables, no secrets, not endless.
 
     Python's own text would read whole chains and whole arguments, which may be of any size.

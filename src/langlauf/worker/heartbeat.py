@@ -16,10 +16,10 @@ from langlauf.domain.instant import Instant
 from langlauf.hints import Hints
 from langlauf.telemetry.log import LogEvent, log_event, log_store_failure
 from langlauf.version import VERSION
-from langlauf.worker.attempt import RunningAttempt, Stop
-from langlauf.worker.attempt_store import Reports, WorkStore
+from langlauf.worker.attempt import RunningAttempt, StopReason
+from langlauf.worker.attempt_store import AttemptStore, WorkerReports
 from langlauf.worker.loop_guard import interrupt_after
-from langlauf.worker.processes.supervisor import Keeper
+from langlauf.worker.processes.supervisor import Supervisor
 
 _SHORTEST_PAUSE = 0.01
 #: A lease that has less of its time left, as a share of it, should have been renewed by now.
@@ -34,7 +34,7 @@ class Heartbeat:
 
     def __init__(
         self,
-        store: WorkStore,
+        store: AttemptStore,
         hints: Hints,
         *,
         lease_seconds: float,
@@ -82,27 +82,27 @@ class Heartbeat:
         for renewal in renewals:
             attempt = running[renewal.lease]
             if not renewal.held:
-                attempt.stop(Stop.LOST)
+                attempt.stop(StopReason.LOST)
                 continue
             attempt.renewed(asked_at)
             if renewal.cancel_reason is not None:
                 attempt.cancel_reason = renewal.cancel_reason
-                attempt.stop(Stop.CANCEL)
+                attempt.stop(StopReason.CANCEL)
         for attempt in running.values():
             if attempt.lease_seems_over:
-                attempt.stop(Stop.LOST)
+                attempt.stop(StopReason.LOST)
 
 
 #: How long a stop waits for the store to take the last report.
 _LEAVE_SECONDS = 5.0
 
 
-class Presence:
+class PresenceReporter:
     """Reports until it is stopped, one report after the other, so that the last word is the last."""
 
     def __init__(
         self,
-        store: Reports,
+        store: WorkerReports,
         worker_id: str,
         *,
         analyses: tuple[str, ...],
@@ -184,12 +184,12 @@ _SHORTEST_BLOCK = 0.1
 
 
 class Watchdog:
-    """Beats towards the keeper. A new attempt is told of at once: it may block the loop with its first line."""
+    """Beats towards the supervisor. A new attempt is told of at once: it may block the loop with its first line."""
 
     def __init__(
-        self, keeper: Keeper, *, lease_seconds: float, attempts: Callable[[], Collection[RunningAttempt]]
+        self, supervisor: Supervisor, *, lease_seconds: float, attempts: Callable[[], Collection[RunningAttempt]]
     ) -> None:
-        self._keeper = keeper
+        self._supervisor = supervisor
         self._lease_seconds = lease_seconds
         self._attempts = attempts
         self._watched = False
@@ -197,7 +197,7 @@ class Watchdog:
     async def run(self) -> None:
         """Tells it until it is canceled."""
         if not faulthandler.is_enabled():
-            faulthandler.enable()  # the keeper's first signal then shows where every thread stood
+            faulthandler.enable()  # the supervisor's first signal then shows where every thread stood
         if threading.current_thread() is threading.main_thread():
             interrupt_after(_SHORTEST_BLOCK * self._lease_seconds)
         while True:
@@ -208,7 +208,7 @@ class Watchdog:
         """The loop is alive now, and may be silent until the first lease is nearly over."""
         attempts = self._attempts()
         if attempts or self._watched:
-            self._keeper.watch(self._allowed(attempts) if attempts else None)
+            self._supervisor.watch(self._allowed(attempts) if attempts else None)
         self._watched = bool(attempts)
 
     def _allowed(self, attempts: Collection[RunningAttempt]) -> tuple[float, float]:

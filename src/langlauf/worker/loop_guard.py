@@ -36,7 +36,7 @@ class LoopBlocked(BaseException):
     """Raised inside code that blocks the event loop. Not an exception that a function could take for its own."""
 
 
-class Step(NamedTuple):
+class LoopStep(NamedTuple):
     """The attempt whose code has the event loop, and since when on the clock of `monotonic`."""
 
     since: float
@@ -49,18 +49,18 @@ class _Noted:
     buffer: Any = bytearray(NOTE_BYTES)
 
 
-def note_in(buffer: Any) -> None:
+def record_steps_in(buffer: Any) -> None:
     """Notes steps there from now on."""
     _Noted.buffer = buffer
 
 
-def read_step(buffer: Any) -> Step | None:
+def read_step(buffer: Any) -> LoopStep | None:
     """The step that is noted there."""
     since, attempt = _NOTE.unpack_from(buffer)
-    return Step(since, attempt.rstrip(b"\0").decode(errors="replace")) if since else None
+    return LoopStep(since, attempt.rstrip(b"\0").decode(errors="replace")) if since else None
 
 
-def is_of(step: Step, job_id: str, attempt: int) -> bool:
+def is_step_of(step: LoopStep, job_id: str, attempt: int) -> bool:
     """Whether a step is one of this attempt; the note has room for an id of usual length."""
     return _name(job_id, attempt) == step.attempt.encode()
 
@@ -74,7 +74,7 @@ def enter_attempt(job_id: str, attempt: int) -> None:
     INSIDE_ATTEMPT.set(_name(job_id, attempt).decode(errors="replace"))
 
 
-class _Steps:
+class _TrackedSteps:
     """Awaits a coroutine of an attempt, and notes when each of its steps begins and ends."""
 
     __slots__ = ("_attempt", "_coroutine")
@@ -86,7 +86,7 @@ class _Steps:
     def __await__(self) -> Generator[Any, Any, Any]:
         return self  # it has what an iterator of awaited things needs
 
-    def __iter__(self) -> "_Steps":
+    def __iter__(self) -> "_TrackedSteps":
         return self
 
     def __next__(self) -> Any:
@@ -112,11 +112,11 @@ class _Steps:
         self._coroutine.close()
 
 
-async def contained(made: Awaitable[T]) -> T:
+async def contain(made: Awaitable[T]) -> T:
     """Awaits what code of an attempt made; its wish to end the program becomes an error of its own."""
     coroutine = made if isinstance(made, Coroutine) else _as_coroutine(made)
     try:
-        return cast("T", await _Steps(coroutine, (INSIDE_ATTEMPT.get() or "").encode()))
+        return cast("T", await _TrackedSteps(coroutine, (INSIDE_ATTEMPT.get() or "").encode()))
     except (SystemExit, KeyboardInterrupt) as error:
         raise RuntimeError(f"the analysis tried to end the program: {type(error).__name__}") from error
 
@@ -133,7 +133,7 @@ def contain_attempts(loop: asyncio.AbstractEventLoop) -> None:
 
     def make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Future[Any]:
         if INSIDE_ATTEMPT.get() is not None and asyncio.iscoroutine(coroutine):
-            coroutine = contained(coroutine)
+            coroutine = contain(coroutine)
         if before is not None:
             return before(loop, coroutine, **options)
         return asyncio.Task(coroutine, loop=loop, **options)
@@ -168,7 +168,7 @@ def _place(frame: FrameType) -> str | None:
     while one is not None:
         file = one.f_code.co_filename
         if file == __file__:
-            return place_in(frames)
+            return describe_place(frames)
         if file.startswith(_OURS) and not file.startswith(_BUNDLED):
             return None
         frames.append((file, one.f_lineno))
@@ -180,7 +180,7 @@ def _is_library(file: str) -> bool:
     return file.startswith((_STANDARD, "<")) or _INSTALLED in file
 
 
-def place_in(frames: list[tuple[str, int]]) -> str | None:
+def describe_place(frames: list[tuple[str, int]]) -> str | None:
     """The innermost line of code that is not a library's, as `FILE:LINE`; the innermost of all where there is none."""
     if not frames:
         return None
@@ -197,9 +197,9 @@ _OWN = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGA
 _BLOCKED = 0.5
 
 
-def write_to(descriptor: int) -> None:
+def record_crashes_in(descriptor: int) -> None:
     """In the worker: notes steps and, at its end, where every thread stands."""
-    note_in(mmap.mmap(descriptor, _PAGE))
+    record_steps_in(mmap.mmap(descriptor, _PAGE))
     os.lseek(descriptor, _PAGE, os.SEEK_SET)
     faulthandler.enable(descriptor)
 
@@ -212,7 +212,7 @@ def _new_file() -> int:
         return os.dup(file.fileno())
 
 
-class BlackBox:
+class CrashRecord:
     """In the program: made before a worker is started, and read when it has ended."""
 
     def __init__(self) -> None:
@@ -233,7 +233,7 @@ class BlackBox:
     def judge(self, lease: Lease, status: int, how: str, *, lease_seconds: float) -> Crashed:
         """How an attempt ended with its worker: by its own doing where its code had the event loop."""
         step = read_step(os.pread(self.descriptor, _PAGE, 0))
-        if step is None or not is_of(step, lease.job_id, lease.attempt):
+        if step is None or not is_step_of(step, lease.job_id, lease.attempt):
             return Crashed(f"its worker ended: {how}", own=False)
         seconds = monotonic() - step.since
         place = self._place(step)
@@ -243,12 +243,12 @@ class BlackBox:
             return Crashed(f"its worker ended with {how} in {place}")
         return Crashed(f"its worker ended: {how}", own=False)
 
-    def _place(self, step: Step) -> str:
+    def _place(self, step: LoopStep) -> str:
         """Where the code of the attempt stood, if that was written."""
         for thread in self.stacks.split("\n\n"):
             frames: list[tuple[str, int]] = []
             for file, line in _FRAME.findall(thread):
                 if file == __file__:
-                    return place_in(frames) or step.attempt
+                    return describe_place(frames) or step.attempt
                 frames.append((file, int(line)))
         return "code of the analysis"

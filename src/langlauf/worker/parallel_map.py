@@ -12,11 +12,19 @@ from langlauf.clock import monotonic
 from langlauf.domain.attempt import Checkpoint, Progress
 from langlauf.domain.errors import LanglaufError
 from langlauf.worker.failure import error_from
-from langlauf.worker.processes.child_protocol import Broke, FromProcess, Returned, RunChunk, is_large, raw, text_of
-from langlauf.worker.processes.process import Process
+from langlauf.worker.processes.child_protocol import (
+    FromChild,
+    FunctionRaised,
+    FunctionReturned,
+    RunChunk,
+    is_large,
+    json_text,
+    raw_json,
+)
+from langlauf.worker.processes.process import ChildProcess
 
 
-class Place(Protocol):
+class ChunkAttempt(Protocol):
     """The attempt that a chunk belongs to, as far as whoever computes it must know."""
 
     #: done when the attempt has ended, whatever its function still does
@@ -26,7 +34,7 @@ class Place(Protocol):
     def facts(self) -> Mapping[str, Any]:
         """What is told of it: the ids of job, org, attempt, trace and request."""
 
-    def process(self) -> AbstractAsyncContextManager[Process]:
+    def process(self) -> AbstractAsyncContextManager[ChildProcess]:
         """A process of this worker that lives no longer than the attempt's lease."""
 
 
@@ -36,18 +44,18 @@ class Executor(Protocol):
     async def parallel(self) -> int:
         """How many chunks of one map are worth having under way now."""
 
-    async def compute(self, chunk: RunChunk, place: Place) -> str:
+    async def compute(self, chunk: RunChunk, place: ChunkAttempt) -> str:
         """The value of a chunk as JSON text. Cancelled, it leaves nothing behind that computes."""
 
     async def close(self) -> None:
         """Lets go of what it holds."""
 
 
-async def value_of(end: FromProcess) -> str:
+async def chunk_value(end: FromChild) -> str:
     """The value of a chunk that ended, as JSON text; where the function raised, that is raised here."""
-    if isinstance(end, Returned):
-        return await run_in_thread(text_of, end.payload) if is_large(end.payload) else text_of(end.payload)
-    raise error_from(end.failure) if isinstance(end, Broke) else LanglaufError(f"a chunk ended with {end}")
+    if isinstance(end, FunctionReturned):
+        return await run_in_thread(json_text, end.payload) if is_large(end.payload) else json_text(end.payload)
+    raise error_from(end.failure) if isinstance(end, FunctionRaised) else LanglaufError(f"a chunk ended with {end}")
 
 
 class LocalExecutor:
@@ -61,19 +69,19 @@ class LocalExecutor:
         """As many as there may be processes for them."""
         return self._parallel
 
-    async def compute(self, chunk: RunChunk, place: Place) -> str:
+    async def compute(self, chunk: RunChunk, place: ChunkAttempt) -> str:
         """One chunk at a time has the slot: jobs that map side by side take turns."""
         async with self._slots, place.process() as process:
             await process.send(chunk)
             end = await process.hear()
             process.reusable = getattr(end, "reusable", False)
-        return await value_of(end)
+        return await chunk_value(end)
 
     async def close(self) -> None:
         """The processes are the pool's."""
 
 
-class Site(Place, Protocol):
+class MapAttempt(ChunkAttempt, Protocol):
     """The attempt that the chunks belong to."""
 
     largest_result: int
@@ -92,7 +100,7 @@ class Site(Place, Protocol):
 class ParallelMap:
     """One map. Where a chunk fails, those that run are finished and kept, and the first failure is raised."""
 
-    def __init__(self, site: Site, executor: Executor, chunks: Chunks, step: str | None) -> None:
+    def __init__(self, site: MapAttempt, executor: Executor, chunks: Chunks, step: str | None) -> None:
         self._site = site
         self._executor = executor
         self._function = chunks.function
@@ -141,7 +149,7 @@ class ParallelMap:
         return RunChunk(
             function=self._function,
             transient=self._site.transient_references,
-            item=raw(self._items[key]),
+            item=raw_json(self._items[key]),
             largest_result=self._site.largest_result,
         )
 

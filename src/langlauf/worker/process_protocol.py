@@ -17,7 +17,7 @@ _LENGTH = struct.Struct("!Q")
 Message = TypeVar("Message")
 
 
-class Begin(msgspec.Struct, frozen=True, tag=True):
+class StartWorker(msgspec.Struct, frozen=True, tag=True):
     """To a new worker: the application to load, the settings it needs, and what the store's clock shows."""
 
     target: str
@@ -26,14 +26,14 @@ class Begin(msgspec.Struct, frozen=True, tag=True):
     clock_shift: int
 
 
-class Answer(msgspec.Struct, frozen=True, tag=True):
+class StoreReply(msgspec.Struct, frozen=True, tag=True):
     """To a worker: what the store said to a question."""
 
     number: int
     value: msgspec.Raw
 
 
-class Refusal(msgspec.Struct, frozen=True, tag=True):
+class StoreErrorReply(msgspec.Struct, frozen=True, tag=True):
     """To a worker: the error that a question met with, by the name of its class."""
 
     number: int
@@ -41,11 +41,11 @@ class Refusal(msgspec.Struct, frozen=True, tag=True):
     message: str
 
 
-class Attention(msgspec.Struct, frozen=True, tag=True):
+class CancelHint(msgspec.Struct, frozen=True, tag=True):
     """To a worker: one of its jobs may be wished to stop."""
 
 
-class Count(msgspec.Struct, frozen=True, tag=True):
+class RequestMetrics(msgspec.Struct, frozen=True, tag=True):
     """To a worker: tell what was counted."""
 
 
@@ -53,21 +53,21 @@ class Drain(msgspec.Struct, frozen=True, tag=True):
     """To a worker: claim nothing more, let attempts finish within the grace, then leave."""
 
 
-class Hurry(msgspec.Struct, frozen=True, tag=True):
+class EndGrace(msgspec.Struct, frozen=True, tag=True):
     """To a worker: the grace is over; give back what still runs."""
 
 
-class Working(msgspec.Struct, frozen=True, tag=True):
+class WorkerReady(msgspec.Struct, frozen=True, tag=True):
     """From a worker: it claims."""
 
 
-class Unable(msgspec.Struct, frozen=True, tag=True):
+class WorkerUnable(msgspec.Struct, frozen=True, tag=True):
     """From a worker: why it cannot work."""
 
     problem: str
 
 
-class Question(msgspec.Struct, frozen=True, tag=True):
+class StoreCall(msgspec.Struct, frozen=True, tag=True):
     """From a worker: something that the store is to do or to read."""
 
     number: int
@@ -75,29 +75,29 @@ class Question(msgspec.Struct, frozen=True, tag=True):
     arguments: msgspec.Raw
 
 
-class Withdrawal(msgspec.Struct, frozen=True, tag=True):
+class WithdrawClaim(msgspec.Struct, frozen=True, tag=True):
     """From a worker: the claim that stands shall stand no longer; it is answered with what it has."""
 
 
-class Counted(msgspec.Struct, frozen=True, tag=True):
+class MetricsReport(msgspec.Struct, frozen=True, tag=True):
     """From a worker: what was counted since it last told."""
 
     counts: Counts
 
 
-class Leaving(msgspec.Struct, frozen=True, tag=True):
+class WorkerStopped(msgspec.Struct, frozen=True, tag=True):
     """From a worker: it has stopped, and could not give back so many attempts."""
 
     kept: int
 
 
-ToWorker = Begin | Answer | Refusal | Attention | Count | Drain | Hurry
-FromWorker = Working | Unable | Question | Withdrawal | Counted | Leaving
+ToWorker = StartWorker | StoreReply | StoreErrorReply | CancelHint | RequestMetrics | Drain | EndGrace
+FromWorker = WorkerReady | WorkerUnable | StoreCall | WithdrawClaim | MetricsReport | WorkerStopped
 
 _encoder = msgspec.msgpack.Encoder()
 
 
-class Line(asyncio.Protocol, Generic[Message]):
+class MessageConnection(asyncio.Protocol, Generic[Message]):
     """One end of the line. `heard` is called with each message, `lost` once when the other end is gone."""
 
     def __init__(self, heard: Callable[[Message], None], lost: Callable[[], None], messages: Any) -> None:

@@ -34,8 +34,16 @@ from langlauf.domain.instant import Instant
 from langlauf.domain.outcome import Released
 from langlauf.domain.read_models import JobView, PastRun, ResultView
 from langlauf.hints import Hints
-from langlauf.worker.attempt_store import WorkReads
-from langlauf.worker.process_protocol import Answer, FromWorker, Line, Question, Refusal, ToWorker, Withdrawal
+from langlauf.worker.attempt_store import AttemptReads
+from langlauf.worker.process_protocol import (
+    FromWorker,
+    MessageConnection,
+    StoreCall,
+    StoreErrorReply,
+    StoreReply,
+    ToWorker,
+    WithdrawClaim,
+)
 
 if TYPE_CHECKING:
     from langlauf.store.protocol import Store
@@ -76,27 +84,27 @@ class RemoteStore:
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.workers = self
-        self.line: Line[ToWorker] | None = None
+        self.connection: MessageConnection[ToWorker] | None = None
         self._numbers = itertools.count(1)
         self._asked: dict[int, tuple[_Verb, asyncio.Future[Any]]] = {}
 
-    def heard(self, reply: Answer | Refusal) -> None:
+    def heard(self, reply: StoreReply | StoreErrorReply) -> None:
         """An answer has come."""
         verb, future = self._asked.pop(reply.number)
         if future.done():  # its caller went away; what was asked for was done all the same
             return
-        if isinstance(reply, Answer):
+        if isinstance(reply, StoreReply):
             future.set_result(verb.answer.decode(reply.value))
         else:
             future.set_exception(getattr(errors, reply.error, StoreError)(reply.message))
 
     def _ask(self, name: str, *arguments: Any) -> asyncio.Future[Any]:
-        if self.line is None:
+        if self.connection is None:
             raise StoreUnavailable("the program that holds the store is gone")
         number = next(self._numbers)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._asked[number] = (_VERBS[name], future)
-        self.line.tell(Question(number, name, msgspec.Raw(_encode(arguments))))
+        self.connection.tell(StoreCall(number, name, msgspec.Raw(_encode(arguments))))
         return future
 
     async def claim_next(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> ClaimBatch:
@@ -106,8 +114,8 @@ class RemoteStore:
         try:
             either: set[asyncio.Future[Any]] = {idling, future}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            if not future.done() and self.line is not None:
-                self.line.tell(Withdrawal())
+            if not future.done() and self.connection is not None:
+                self.connection.tell(WithdrawClaim())
             return cast("ClaimBatch", await future)
         finally:
             idling.cancel()
@@ -129,7 +137,7 @@ class RemoteStore:
         """Tells that it has stopped."""
         await self._ask("forget", worker_id)
 
-    def tenant(self, org_id: str) -> WorkReads:
+    def tenant(self, org_id: str) -> AttemptReads:
         """The reads of one org."""
         return _RemoteReads(self._ask, org_id)
 
@@ -169,23 +177,23 @@ def _letters(value: Any) -> int:
     return 0
 
 
-class Relay:
+class StoreServer:
     """The program's end: does what one worker process asks for, and knows which leases that process holds."""
 
     def __init__(self, store: "Store", hints: Hints, *, poll_seconds: float) -> None:
         self._store = store
         self._hints = hints
         self._poll_seconds = poll_seconds
-        self.line: Line[FromWorker] | None = None
+        self.connection: MessageConnection[FromWorker] | None = None
         #: what the worker was given and has not ended
         self.held: dict[Lease, Claim] = {}
         self._worker_id: str | None = None
         self._doing: set[asyncio.Task[None]] = set()
         self._closed = self._withdrawn = False
 
-    def heard(self, message: Question | Withdrawal) -> None:
+    def heard(self, message: StoreCall | WithdrawClaim) -> None:
         """The worker asks for something, or no longer waits for it."""
-        if isinstance(message, Withdrawal):
+        if isinstance(message, WithdrawClaim):
             self._withdraw()
             return
         task = asyncio.create_task(self._do(message))
@@ -207,20 +215,20 @@ class Relay:
         self._withdrawn = True
         self._hints.work()
 
-    async def _do(self, question: Question) -> None:
+    async def _do(self, question: StoreCall) -> None:
         verb = _VERBS[question.verb]
         try:
             value = await getattr(self, f"_{question.verb}")(*verb.arguments.decode(question.arguments))
         except Exception as error:  # noqa: BLE001 - the answer to the caller
             known = error if isinstance(error, StoreError) else StoreError(f"{type(error).__name__}: {error}")
-            self._tell(Refusal(question.number, type(known).__name__, str(known)))
+            self._tell(StoreErrorReply(question.number, type(known).__name__, str(known)))
         else:
             encoded = await run_in_thread(_encode, value) if _letters(value) > LARGE_TEXT else _encode(value)
-            self._tell(Answer(question.number, msgspec.Raw(encoded)))
+            self._tell(StoreReply(question.number, msgspec.Raw(encoded)))
 
-    def _tell(self, reply: Answer | Refusal) -> None:
-        if self.line is not None:
-            self.line.tell(reply)
+    def _tell(self, reply: StoreReply | StoreErrorReply) -> None:
+        if self.connection is not None:
+            self.connection.tell(reply)
 
     async def _claim_next(self, request: ClaimRequest) -> ClaimBatch:
         handed = await self._claim_once(request)

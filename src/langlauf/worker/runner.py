@@ -29,9 +29,9 @@ from langlauf.settings import Settings
 from langlauf.telemetry.log import LogEvent, log_event, log_store_failure
 from langlauf.telemetry.metrics import ATTEMPTS, DEATHS, ENDS, RUN, STARTS, TO_START, WAIT, code_label
 from langlauf.telemetry.tracing import TraceSpan
-from langlauf.worker.attempt import RunningAttempt, Stop
-from langlauf.worker.attempt_store import WorkStore
-from langlauf.worker.execution import CoroutineExecution, Ended, Execution, ProcessExecution
+from langlauf.worker.attempt import RunningAttempt, StopReason
+from langlauf.worker.attempt_store import AttemptStore
+from langlauf.worker.execution import CoroutineExecution, Execution, ExecutionEnd, ProcessExecution
 from langlauf.worker.failure import failure_of
 
 AttemptEnd = Completed | Failed | Retry | Crashed | Canceled | Released
@@ -44,7 +44,7 @@ _UNWRITABLE = Failed(code="result_unstorable", message="The store refused how th
 class Runner:
     """Executes functions, decides how their attempts ended, and writes it."""
 
-    def __init__(self, store: WorkStore, settings: Settings, clock: Clock) -> None:
+    def __init__(self, store: AttemptStore, settings: Settings, clock: Clock) -> None:
         self._store = store
         self._settings = settings
         self._clock = clock
@@ -87,14 +87,14 @@ class Runner:
             values = _input(analysis, attempt.claim.payload)
         except PermanentError as error:
             return self._decide(failure_of(error, ()), attempt)
-        if self._settings.fault_injection and (forced := injected(values)):
+        if self._settings.fault_injection and (forced := injected_outcome(values)):
             return forced
         execution = self._start(analysis, attempt, values)
-        awaited: set[asyncio.Future[Any]] = {execution.ended, attempt.stop_wish}
+        awaited: set[asyncio.Future[Any]] = {execution.ended, attempt.stop_requested}
         await asyncio.wait(awaited, timeout=attempt.claim.timeout_seconds, return_when=asyncio.FIRST_COMPLETED)
         if execution.ended.done():
             return self._decide(execution.ended.result(), attempt)
-        why = attempt.stop_wish.result() if attempt.stop_wish.done() else Stop.TIMEOUT
+        why = attempt.stop_requested.result() if attempt.stop_requested.done() else StopReason.TIMEOUT
         await execution.stop(why)
         return self._end_after_stop(why, attempt)
 
@@ -103,20 +103,20 @@ class Runner:
             return ProcessExecution(analysis, attempt, self._settings.cancel_grace)
         return CoroutineExecution(analysis, attempt, values, self._settings.cancel_grace)
 
-    def _decide(self, ended: Ended, attempt: RunningAttempt) -> AttemptEnd | None:
+    def _decide(self, ended: ExecutionEnd, attempt: RunningAttempt) -> AttemptEnd | None:
         if not isinstance(ended, Failure):
             return ended
         claim = attempt.claim
         delay = self._settings.backoff.delay(claim.retry_count, draw())
         return after_failure(ended, claim.retry_count, claim.max_retries, delay)
 
-    def _end_after_stop(self, why: Stop, attempt: RunningAttempt) -> AttemptEnd | None:
+    def _end_after_stop(self, why: StopReason, attempt: RunningAttempt) -> AttemptEnd | None:
         claim = attempt.claim
-        if why is Stop.LOST:
+        if why is StopReason.LOST:
             return None
-        if why is Stop.RELEASE:
+        if why is StopReason.RELEASE:
             return Released()
-        if why is Stop.CANCEL:
+        if why is StopReason.CANCEL:
             return Canceled(by="worker", reason=attempt.cancel_reason or "stopped by its worker")
         return after_timeout(
             limit_seconds=claim.timeout_seconds,
@@ -165,7 +165,9 @@ def count_loss(analysis: str) -> None:
     ATTEMPTS.add(analysis, "lost")
 
 
-async def count_end(analysis: str, attempt: RunningAttempt, end: AttemptEnd, seconds: float, store: WorkStore) -> None:
+async def count_end(
+    analysis: str, attempt: RunningAttempt, end: AttemptEnd, seconds: float, store: AttemptStore
+) -> None:
     """An attempt ended as it says, and with it perhaps its job."""
     ATTEMPTS.add(analysis, type(end).__name__.lower())
     RUN.observe(seconds, analysis)
@@ -182,7 +184,7 @@ async def count_end(analysis: str, attempt: RunningAttempt, end: AttemptEnd, sec
             await _count_decided(analysis, attempt.lease, store)
 
 
-async def count_crash(analysis: str, lease: Lease, end: Crashed, store: WorkStore) -> None:
+async def count_crash(analysis: str, lease: Lease, end: Crashed, store: AttemptStore) -> None:
     """An attempt ended with its whole worker."""
     ATTEMPTS.add(analysis, "crashed" if end.own else "lost")
     if end.own:
@@ -190,7 +192,7 @@ async def count_crash(analysis: str, lease: Lease, end: Crashed, store: WorkStor
     await _count_decided(analysis, lease, store)
 
 
-async def _count_decided(analysis: str, lease: Lease, store: WorkStore) -> None:
+async def _count_decided(analysis: str, lease: Lease, store: AttemptStore) -> None:
     """Whether such a job goes on is decided by the store: it does not where it was canceled, or died too often."""
     with contextlib.suppress(StoreError):
         view = await store.tenant(lease.org_id).job(lease.job_id)
@@ -206,7 +208,7 @@ _FAILURES: Mapping[str, tuple[str, RetryHint]] = {
 _SUCCESS = "__ok__"
 
 
-def injected(values: Mapping[str, Any]) -> Completed | Failed | None:
+def injected_outcome(values: Mapping[str, Any]) -> Completed | Failed | None:
     """The end that the input asks for, or None where it is an ordinary one."""
     query = values.get("query")
     if query == _SUCCESS:

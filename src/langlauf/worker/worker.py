@@ -15,13 +15,13 @@ from langlauf.hints import Hints
 from langlauf.settings import Settings
 from langlauf.telemetry.log import LogEvent, log_event, log_store_failure
 from langlauf.telemetry.tracing import now_ns, record_span, trace_from
-from langlauf.worker.attempt import RunningAttempt, Stop
-from langlauf.worker.attempt_store import WorkStore
-from langlauf.worker.heartbeat import Heartbeat, Presence, Watchdog
+from langlauf.worker.attempt import RunningAttempt, StopReason
+from langlauf.worker.attempt_store import AttemptStore
+from langlauf.worker.heartbeat import Heartbeat, PresenceReporter, Watchdog
 from langlauf.worker.loop_guard import contain_attempts
 from langlauf.worker.parallel_map import Executor, LocalExecutor
-from langlauf.worker.processes.pool import Pool, begin_with, check_names
-from langlauf.worker.processes.supervisor import Keeper
+from langlauf.worker.processes.pool import ProcessPool, application_of, check_references
+from langlauf.worker.processes.supervisor import Supervisor
 from langlauf.worker.runner import Runner
 
 
@@ -30,7 +30,7 @@ class Worker:
 
     def __init__(
         self,
-        store: WorkStore,
+        store: AttemptStore,
         registry: Registry,
         settings: Settings,
         hints: Hints,
@@ -52,7 +52,7 @@ class Worker:
         self._heartbeat = Heartbeat(
             store, hints, lease_seconds=lease, every=settings.poll_seconds, attempts=self._running.keys
         )
-        self._presence = Presence(
+        self._presence = PresenceReporter(
             store.workers,
             self.worker_id,
             analyses=registry.runnable,
@@ -61,8 +61,8 @@ class Worker:
             busy=lambda: len(self._running),
         )
         self._clock = clock
-        self._keeper = Keeper(settings.child_env, lifeline)
-        self._watchdog = Watchdog(self._keeper, lease_seconds=lease, attempts=self._running.keys)
+        self._supervisor = Supervisor(settings.child_env, lifeline)
+        self._watchdog = Watchdog(self._supervisor, lease_seconds=lease, attempts=self._running.keys)
         self._pool = self._make_pool()
         self._executor = _make_executor(settings)
         self._loops: list[asyncio.Task[None]] = []
@@ -79,16 +79,16 @@ class Worker:
         """Whether it claims and beats."""
         return bool(self._loops) and not any(loop.done() for loop in self._loops)
 
-    def _make_pool(self) -> Pool:
+    def _make_pool(self) -> ProcessPool:
         """Processes stand ready from the first call of a plain function on; `job.map` starts its own when it comes."""
         parallel, slots = self._settings.process_count, self._settings.max_running
         warm = min(parallel, slots) if any(analysis.plain for analysis in self._registry) else 0
-        begin = begin_with(self._registry, self._settings.process_memory)
-        return Pool(self._keeper, begin, warm=warm, most=slots + parallel)
+        begin = application_of(self._registry, self._settings.process_memory)
+        return ProcessPool(self._supervisor, begin, warm=warm, most=slots + parallel)
 
     async def start(self) -> None:
         """Begins to claim."""
-        check_names(self._registry)
+        check_references(self._registry)
         contain_attempts(asyncio.get_running_loop())
         self._loops = [
             asyncio.create_task(self._claim_for_ever(), name="langlauf-claims"),
@@ -109,7 +109,7 @@ class Worker:
         await _end(claims)
         await self._wait_out_the_grace()
         for attempt in self._running:
-            attempt.stop(Stop.RELEASE)
+            attempt.stop(StopReason.RELEASE)
         await self._wait_for_attempts(self._settings.cancel_grace + 1)
         await self._presence.leave()
         for other in others:
@@ -117,7 +117,7 @@ class Worker:
         self._loops = []
         await self._executor.close()
         await self._pool.close()
-        await self._keeper.close()
+        await self._supervisor.close()
 
     def hurry(self) -> None:
         """Ends the grace of a stop: what still runs is given back now."""

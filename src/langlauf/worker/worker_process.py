@@ -26,30 +26,30 @@ from langlauf.settings import Settings
 from langlauf.store.protocol import Store
 from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.telemetry.metrics import add_counts
-from langlauf.worker.loop_guard import BlackBox
+from langlauf.worker.loop_guard import CrashRecord
 from langlauf.worker.process_protocol import (
-    Attention,
-    Begin,
-    Count,
-    Counted,
+    CancelHint,
     Drain,
+    EndGrace,
     FromWorker,
-    Hurry,
-    Leaving,
-    Line,
-    Question,
-    Unable,
-    Withdrawal,
-    Working,
+    MessageConnection,
+    MetricsReport,
+    RequestMetrics,
+    StartWorker,
+    StoreCall,
+    WithdrawClaim,
+    WorkerReady,
+    WorkerStopped,
+    WorkerUnable,
 )
-from langlauf.worker.remote_store import Relay
+from langlauf.worker.remote_store import StoreServer
 from langlauf.worker.runner import count_crash
 
 #: Without the folder it is started in: a file there must not stand for a module of Python's own.
 _COMMAND = (sys.executable, "-P", "-m", "langlauf.cli.worker_process")
 #: The pause before a worker that had worked is replaced; before one that could not even start it grows up to the other.
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
-#: For the worker's keeper and its processes to be gone as well, for a stop that is under way, and for a count.
+#: For the worker's supervisor and its processes to be gone as well, for a stop that is under way, and for a count.
 _GONE_SECONDS = 2.0
 _STOP_SECONDS = 5.0
 _COUNT_SECONDS = 0.5
@@ -124,10 +124,10 @@ class _Running:
         self._store = store
         self._hints = hints
         self._settings = settings
-        self._relay = Relay(store, hints, poll_seconds=settings.poll_seconds)
-        self._box = BlackBox()
+        self._store_server = StoreServer(store, hints, poll_seconds=settings.poll_seconds)
+        self._box = CrashRecord()
         self._hung_up = asyncio.Event()
-        self._line: Line[FromWorker] = Line(self._heard, self._hung_up.set, FromWorker)
+        self._connection: MessageConnection[FromWorker] = MessageConnection(self._heard, self._hung_up.set, FromWorker)
         self.working: asyncio.Future[None] = loop.create_future()
         self.gone: asyncio.Future[None] = loop.create_future()
         self._counted: asyncio.Future[None] | None = None
@@ -164,8 +164,8 @@ class _Running:
             self._over = True
             self.how = _how(status)
             await _within(_GONE_SECONDS, self._hung_up.wait())  # what it sent before its end is heard first
-            self._line.close()
-            await self._relay.close()
+            self._connection.close()
+            await self._store_server.close()
             await self._give_back(lifeline, status)
             self._box.close()
             self.gone.set_result(None)
@@ -183,16 +183,16 @@ class _Running:
                 start_new_session=True,
             )
         mine.setblocking(False)
-        await asyncio.get_running_loop().create_connection(lambda: self._line, sock=mine)
-        self._relay.line = self._line
+        await asyncio.get_running_loop().create_connection(lambda: self._connection, sock=mine)
+        self._store_server.connection = self._connection
         shift = self._store.clock.now() - machine_time().since_boot()
-        self._line.tell(Begin(target, self._settings.passed_on, shift))
+        self._connection.tell(StartWorker(target, self._settings.passed_on, shift))
         return process, lifeline
 
     async def _pass_attention_on(self) -> None:
         while True:
             await self._hints.wait_for_attention(3_600.0)
-            self._line.tell(Attention())
+            self._connection.tell(CancelHint())
 
     async def _stop_in_time(
         self,
@@ -203,7 +203,7 @@ class _Running:
     ) -> None:
         """Returns when the process has ended; once it is to stop, after its grace at the latest."""
         settings = self._settings
-        steps = ((stopping, Drain(), settings.shutdown_grace), (hurried, Hurry(), 0.0))
+        steps = ((stopping, Drain(), settings.shutdown_grace), (hurried, EndGrace(), 0.0))
         limit = None
         for event, message, grace in steps:
             told = asyncio.create_task(event.wait())
@@ -211,7 +211,7 @@ class _Running:
             if not told.done():
                 told.cancel()
                 break
-            self._line.tell(message)
+            self._connection.tell(message)
             limit = grace + settings.cancel_grace + settings.lease_seconds + _STOP_SECONDS
         else:
             await asyncio.wait({ended}, timeout=limit)
@@ -225,20 +225,20 @@ class _Running:
             return
         if self._counted is None:
             self._counted = asyncio.get_running_loop().create_future()
-            self._line.tell(Count())
+            self._connection.tell(RequestMetrics())
         await asyncio.wait({self._counted}, timeout=_COUNT_SECONDS)
 
     def _heard(self, message: FromWorker) -> None:
         match message:
-            case Question() | Withdrawal():
-                self._relay.heard(message)
-            case Working():
+            case StoreCall() | WithdrawClaim():
+                self._store_server.heard(message)
+            case WorkerReady():
                 self.working.set_result(None)
-            case Unable(problem=problem):
+            case WorkerUnable(problem=problem):
                 self.problem = problem
-            case Leaving(kept=kept):
+            case WorkerStopped(kept=kept):
                 self.kept = kept
-            case Counted(counts=counts):
+            case MetricsReport(counts=counts):
                 add_counts(counts)
                 if self._counted is not None:
                     self._counted.set_result(None)
@@ -247,11 +247,11 @@ class _Running:
     async def _give_back(self, lifeline: int, status: int) -> None:
         """Gives back what the worker held, once nothing can compute for it any more; else the leases run out."""
         with _closed(lifeline):
-            if not self._relay.held or not await _within(_GONE_SECONDS, _readable(lifeline)):
+            if not self._store_server.held or not await _within(_GONE_SECONDS, _readable(lifeline)):
                 return
-        self.lost = len(self._relay.held)
+        self.lost = len(self._store_server.held)
         seconds = self._settings.lease_seconds
-        for lease, claim in self._relay.held.items():
+        for lease, claim in self._store_server.held.items():
             await self._lose(lease, claim, self._box.judge(lease, status, self.how, lease_seconds=seconds))
 
     async def _lose(self, lease: Lease, claim: Claim, end: Crashed) -> None:

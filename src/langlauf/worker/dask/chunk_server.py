@@ -14,21 +14,27 @@ from distributed.diagnostics.plugin import WorkerPlugin
 from langlauf.domain.outcome import Failure
 from langlauf.settings import BY_NAME, variables
 from langlauf.telemetry.log import ensure_log_handler
-from langlauf.worker.dask.heartbeat import Lease
+from langlauf.worker.dask.heartbeat import HeartbeatMonitor
 from langlauf.worker.failure import failure_of
-from langlauf.worker.processes.child_protocol import Begin, Broke, Returned, RunChunk, WasStale
-from langlauf.worker.processes.pool import Pool
+from langlauf.worker.processes.child_protocol import (
+    AttemptStale,
+    FunctionRaised,
+    FunctionReturned,
+    LoadApplication,
+    RunChunk,
+)
+from langlauf.worker.processes.pool import ProcessPool
 from langlauf.worker.processes.process import ProcessDied
-from langlauf.worker.processes.supervisor import Keeper
+from langlauf.worker.processes.supervisor import Supervisor
 
 #: Raised when one of the messages changes: two versions that do not understand each other say so.
-FORM = 1
+PROTOCOL_VERSION = 1
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
+class ChunkCall(msgspec.Struct, frozen=True, kw_only=True):
     """To the runner: one chunk, whose it is, and what says that it is still wanted."""
 
-    form: int = FORM
+    version: int = PROTOCOL_VERSION
     chunk: RunChunk
     #: Dask's name of the task
     task: str
@@ -41,7 +47,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     memory: int | None
 
 
-class Died(msgspec.Struct, frozen=True, tag=True):
+class ChunkProcessDied(msgspec.Struct, frozen=True, tag=True):
     """From the runner: the process ended before the function did, or was ended because nobody renewed its lease."""
 
     how: str
@@ -49,63 +55,63 @@ class Died(msgspec.Struct, frozen=True, tag=True):
     own: bool
 
 
-Answer = Returned | Broke | WasStale | Died
+ChunkReply = FunctionReturned | FunctionRaised | AttemptStale | ChunkProcessDied
 _encoder = msgspec.json.Encoder()
-_call = msgspec.json.Decoder(Call)
-_answer: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
+_call = msgspec.json.Decoder(ChunkCall)
+_answer: msgspec.json.Decoder[ChunkReply] = msgspec.json.Decoder(ChunkReply)
 
 
-class UnknownForm(ValueError):
+class IncompatibleMessage(ValueError):
     """The message was written by another version."""
 
 
-def write(message: Call | Answer) -> bytes:
+def encode_message(message: ChunkCall | ChunkReply) -> bytes:
     """The message as bytes."""
     return _encoder.encode(message)
 
 
-def read_call(data: bytes) -> Call:
+def decode_call(data: bytes) -> ChunkCall:
     """The call behind bytes; one of another version is refused."""
     try:
         call = _call.decode(data)
     except msgspec.MsgspecError as error:
-        raise UnknownForm(str(error)) from error
-    if call.form != FORM:
-        raise UnknownForm(f"form {call.form} is not form {FORM}")
+        raise IncompatibleMessage(str(error)) from error
+    if call.version != PROTOCOL_VERSION:
+        raise IncompatibleMessage(f"version {call.version} is not version {PROTOCOL_VERSION}")
     return call
 
 
-def read_answer(data: object) -> Answer:
+def decode_reply(data: object) -> ChunkReply:
     """The answer behind bytes."""
     if not isinstance(data, bytes):
-        raise UnknownForm(f"{type(data).__name__} instead of bytes")
+        raise IncompatibleMessage(f"{type(data).__name__} instead of bytes")
     try:
         return _answer.decode(data)
     except msgspec.MsgspecError as error:
-        raise UnknownForm(str(error)) from error
+        raise IncompatibleMessage(str(error)) from error
 
 
 _NAME = "langlauf"
 #: A worker that gave no sign for so long is forgotten: nothing of it can be waiting any more.
 _REMEMBERED_SECONDS = 3_600.0
-_UNWANTED = Died("nobody waits for it any more", own=False)
-_SILENT = Died("the worker that asked for it gave no sign of life", own=False)
+_UNWANTED = ChunkProcessDied("nobody waits for it any more", own=False)
+_SILENT = ChunkProcessDied("the worker that asked for it gave no sign of life", own=False)
 
 
-class Station(WorkerPlugin):
+class ChunkServer(WorkerPlugin):
     """As a plugin it hears what becomes of the worker's tasks, and when the worker closes."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
         # What analyses may see there is up to the one who runs the Dask worker.
-        self._keeper = Keeper(variables(os.environ.get(BY_NAME["child_env"].environment, "")))
-        self._pools: dict[int | None, Pool] = {}
-        self._leases: dict[str, Lease] = {}
+        self._supervisor = Supervisor(variables(os.environ.get(BY_NAME["child_env"].environment, "")))
+        self._pools: dict[int | None, ProcessPool] = {}
+        self._leases: dict[str, HeartbeatMonitor] = {}
         #: by task: done once nobody wants it any more
         self._unwanted: dict[str, asyncio.Future[None]] = {}
 
     @classmethod
-    async def of(cls, worker: Worker) -> "Station":
+    async def of(cls, worker: Worker) -> "ChunkServer":
         """The station of a Dask worker; it is set up with the first chunk."""
         found = worker.plugins.get(_NAME)
         if not isinstance(found, cls):
@@ -124,9 +130,9 @@ class Station(WorkerPlugin):
         """The Dask worker closes: nothing of it goes on."""
         for pool in self._pools.values():
             await pool.close()
-        await self._keeper.close()
+        await self._supervisor.close()
 
-    async def compute(self, call: Call) -> Answer:
+    async def compute(self, call: ChunkCall) -> ChunkReply:
         """Runs the chunk for as long as somebody wants it."""
         task = self._worker.state.tasks.get(call.task)
         if task is None or task.state == "cancelled":
@@ -143,7 +149,7 @@ class Station(WorkerPlugin):
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait({work})
 
-    async def _run(self, call: Call) -> Answer:
+    async def _run(self, call: ChunkCall) -> ChunkReply:
         lease = self._lease(call)
         with lease.watched():  # also while a process is started, which may take its time
             if not await lease.holds():
@@ -157,19 +163,19 @@ class Station(WorkerPlugin):
                         process.reusable = getattr(end, "reusable", False)
             except ProcessDied as died:
                 in_time = lease.left > 0 and lease.lapses == lapses
-                return Died(str(died), died.own) if in_time else _SILENT
-        if isinstance(end, Returned | Broke | WasStale):
+                return ChunkProcessDied(str(died), died.own) if in_time else _SILENT
+        if isinstance(end, FunctionReturned | FunctionRaised | AttemptStale):
             return end
         raise TypeError(f"a chunk ended with {type(end).__name__}")
 
-    def _pool(self, memory: int | None) -> Pool:
+    def _pool(self, memory: int | None) -> ProcessPool:
         """Processes are started when they are wanted, and stay for a while."""
         if memory not in self._pools:
-            begin = Begin(path=list(sys.path), main_file=None, main_module=None, modules=[], memory=memory)
-            self._pools[memory] = Pool(self._keeper, begin, warm=0, most=self._worker.state.nthreads)
+            begin = LoadApplication(path=list(sys.path), main_file=None, main_module=None, modules=[], memory=memory)
+            self._pools[memory] = ProcessPool(self._supervisor, begin, warm=0, most=self._worker.state.nthreads)
         return self._pools[memory]
 
-    def _lease(self, call: Call) -> Lease:
+    def _lease(self, call: ChunkCall) -> HeartbeatMonitor:
         if call.lease not in self._leases:
             self._leases = {name: lease for name, lease in self._leases.items() if lease.left > -_REMEMBERED_SECONDS}
 
@@ -178,7 +184,7 @@ class Station(WorkerPlugin):
                 found = await scheduler.variable_get(name=call.lease, client=self._worker.id, timeout=patience)
                 return int(found["value"])
 
-            self._leases[call.lease] = Lease(read, call.lease_seconds, self._keeper)
+            self._leases[call.lease] = HeartbeatMonitor(read, call.lease_seconds, self._supervisor)
         return self._leases[call.lease]
 
 
@@ -189,17 +195,17 @@ def run_chunk(call: bytes) -> bytes:
     """
     worker = get_worker()
     loop: Any = worker.loop
-    return write(asyncio.run_coroutine_threadsafe(_answer_to(call, worker), loop.asyncio_loop).result())
+    return encode_message(asyncio.run_coroutine_threadsafe(_answer_to(call, worker), loop.asyncio_loop).result())
 
 
-async def _answer_to(call: bytes, worker: Worker) -> Answer:
+async def _answer_to(call: bytes, worker: Worker) -> ChunkReply:
     """The same on the worker's event loop."""
     try:
-        return await (await Station.of(worker)).compute(read_call(call))
-    except UnknownForm:
-        return Broke(failure=_OTHER_VERSION)
+        return await (await ChunkServer.of(worker)).compute(decode_call(call))
+    except IncompatibleMessage:
+        return FunctionRaised(failure=_OTHER_VERSION)
     except Exception as error:  # noqa: BLE001 - an exception would travel as a pickle; a failure is JSON
-        return Broke(failure=failure_of(error, ()))
+        return FunctionRaised(failure=failure_of(error, ()))
 
 
 _OTHER_VERSION = Failure(

@@ -19,9 +19,17 @@ from langlauf.analysis.registry import reference_to
 from langlauf.clock import new_id
 from langlauf.domain.errors import AnalysisError, PermanentError, StaleAttempt, TransientError
 from langlauf.telemetry.log import LogEvent, log_event
-from langlauf.worker.dask.chunk_server import Answer, Call, Died, UnknownForm, read_answer, run_chunk, write
-from langlauf.worker.dask.heartbeat import Renewing
-from langlauf.worker.parallel_map import Place, value_of
+from langlauf.worker.dask.chunk_server import (
+    ChunkCall,
+    ChunkProcessDied,
+    ChunkReply,
+    IncompatibleMessage,
+    decode_reply,
+    encode_message,
+    run_chunk,
+)
+from langlauf.worker.dask.heartbeat import HeartbeatSender
+from langlauf.worker.parallel_map import ChunkAttempt, chunk_value
 from langlauf.worker.processes.child_protocol import RunChunk
 from langlauf.worker.processes.process import ProcessDied
 
@@ -35,7 +43,7 @@ class DaskExecutor:
     """Sends chunks to the cluster and waits for their values. What is no longer waited for is let go of, and ends."""
 
     def __init__(self, address: str, *, lease_seconds: float, memory: int | None) -> None:
-        self._connection = Connection(address, lease_seconds=lease_seconds)
+        self._connection = DaskConnection(address, lease_seconds=lease_seconds)
         self._lease_seconds = lease_seconds
         self._memory = memory
 
@@ -44,7 +52,7 @@ class DaskExecutor:
         session = await self._connection.session()
         return max(_LEAST, _PER_THREAD * session.threads)
 
-    async def compute(self, chunk: RunChunk, place: Place) -> str:
+    async def compute(self, chunk: RunChunk, place: ChunkAttempt) -> str:
         """The value of a chunk as JSON text."""
         module, _, name = chunk.function.partition(":")
         if module == "__main__":
@@ -54,17 +62,17 @@ class DaskExecutor:
                 code="internal",
             )
         answer = await self._ask(f"{name}-{new_id()}", chunk, place)
-        if isinstance(answer, Died):
+        if isinstance(answer, ChunkProcessDied):
             raise ProcessDied(answer.how, own=answer.own)
-        return await value_of(answer)
+        return await chunk_value(answer)
 
     async def close(self) -> None:
         """Hangs up; the cluster lets go of whatever is left."""
         await self._connection.close()
 
-    async def _ask(self, task: str, chunk: RunChunk, place: Place) -> Answer:
+    async def _ask(self, task: str, chunk: RunChunk, place: ChunkAttempt) -> ChunkReply:
         session = await self._connection.session()
-        call = Call(
+        call = ChunkCall(
             chunk=chunk,
             task=task,
             facts=place.facts,
@@ -73,11 +81,11 @@ class DaskExecutor:
             memory=self._memory,
         )
         try:
-            said = await _while_it_lasts(place, session.ask(task, write(call)))
+            said = await _while_it_lasts(place, session.ask(task, encode_message(call)))
             return (
-                await run_in_thread(read_answer, said)
+                await run_in_thread(decode_reply, said)
                 if isinstance(said, bytes) and len(said) > LARGE_TEXT
-                else read_answer(said)
+                else decode_reply(said)
             )
         except StaleAttempt:
             raise
@@ -93,14 +101,14 @@ class DaskExecutor:
 
     def _unable(self, error: Exception) -> AnalysisError:
         """Our own function never raises: what arrives here is what kept Dask from calling it."""
-        said = "another version answered" if isinstance(error, UnknownForm) else type(error).__name__
+        said = "another version answered" if isinstance(error, IncompatibleMessage) else type(error).__name__
         return AnalysisError(
             f"The Dask cluster at {self._connection.address} cannot run chunks ({said}): install langlauf, in the "
             "version of this worker, on all workers of the cluster, and start them again."
         )
 
 
-async def _while_it_lasts(place: Place, asking: Coroutine[Any, Any, object]) -> object:
+async def _while_it_lasts(place: ChunkAttempt, asking: Coroutine[Any, Any, object]) -> object:
     """Awaits an answer until the attempt has ended: a function that was left alone may still be waiting for it."""
     asked = asyncio.create_task(asking)
     either: set[asyncio.Future[Any]] = {asked, place.over}
@@ -129,10 +137,10 @@ class ClusterAway(TransientError):
     """The Dask scheduler cannot be reached, or was lost: the attempt is worth another one."""
 
 
-class Session:
+class DaskSession:
     """One client, with its sign of life."""
 
-    def __init__(self, client: Client, renewing: Renewing) -> None:
+    def __init__(self, client: Client, renewing: HeartbeatSender) -> None:
         self._client = client
         self._renewing = renewing
 
@@ -173,17 +181,17 @@ class Session:
                 await self._client.close()
 
 
-class Connection:
+class DaskConnection:
     """Gives out the current session; those who need one while it is being opened wait together."""
 
     def __init__(self, address: str, *, lease_seconds: float) -> None:
         self.address = address
         self._lease_seconds = lease_seconds
-        self._session: Session | None = None
-        self._opening: asyncio.Task[Session] | None = None
+        self._session: DaskSession | None = None
+        self._opening: asyncio.Task[DaskSession] | None = None
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def session(self) -> Session:
+    async def session(self) -> DaskSession:
         """A session that is connected; raises `ClusterAway` where there can be none now."""
         if self._session is not None and not self._session.usable:
             self._drop(self._session)
@@ -207,19 +215,19 @@ class Connection:
         if self._closing:
             await asyncio.wait(self._closing)
 
-    def _drop(self, session: Session) -> None:
+    def _drop(self, session: DaskSession) -> None:
         self._session = None
         task = asyncio.get_running_loop().create_task(session.close(), context=Context())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
-    async def _open(self) -> Session:
+    async def _open(self) -> DaskSession:
         client = Client(
             self.address, asynchronous=True, set_as_default=False, name="langlauf", timeout=_CONNECT_SECONDS
         )
         try:
             await client
-            renewing = Renewing(client, self._lease_seconds)
+            renewing = HeartbeatSender(client, self._lease_seconds)
             await renewing.start(_CONNECT_SECONDS)
         except BaseException as error:
             with contextlib.suppress(Exception):
@@ -228,12 +236,12 @@ class Connection:
                 raise
             log_event(LogEvent.EXECUTOR_LOST, logging.ERROR, address=self.address, reason=str(error))
             raise ClusterAway(f"The Dask scheduler at {self.address} cannot be reached; is it running?") from error
-        session = self._session = Session(client, renewing)
+        session = self._session = DaskSession(client, renewing)
         log_event(LogEvent.EXECUTOR_CONNECTED, address=self.address, threads=session.threads)
         return session
 
 
-def _looked_at(opening: "asyncio.Task[Session]") -> None:
+def _looked_at(opening: "asyncio.Task[DaskSession]") -> None:
     """Takes an error for which nobody waited any more; it has been told."""
     if not opening.cancelled():
         opening.exception()

@@ -11,7 +11,7 @@ from distributed import Client, Variable
 
 from langlauf.clock import monotonic, new_id
 from langlauf.telemetry.log import LogEvent, log_event
-from langlauf.worker.processes.supervisor import Keeper, Kept
+from langlauf.worker.processes.supervisor import SupervisedProcess, Supervisor
 
 #: How often the count is raised and looked at, and how long one that was seen is good for, as shares of a lease. A
 #: look may come just before the next count and see one that is old: all together stay under what force allows locally.
@@ -19,20 +19,20 @@ EVERY_SHARE = 0.2
 _GOOD_SHARE = 0.6
 
 
-class Lease:
+class HeartbeatMonitor:
     """One worker's sign of life, and the processes that may run for as long as it is seen."""
 
-    def __init__(self, read: Callable[[float], Awaitable[int]], seconds: float, keeper: Keeper) -> None:
+    def __init__(self, read: Callable[[float], Awaitable[int]], seconds: float, supervisor: Supervisor) -> None:
         self._read = read
         self._seconds = seconds
         self._every = EVERY_SHARE * seconds
         self._good = _GOOD_SHARE * seconds
-        self._keeper = keeper
+        self._supervisor = supervisor
         #: how often a sign came too late: what ran then was ended, and not by its own doing
         self.lapses = 0
         self._count: int | None = None
         self._until = 0.0
-        self._held: set[Kept] = set()
+        self._held: set[SupervisedProcess] = set()
         self._watchers = 0
         self._watch: asyncio.Task[None] | None = None
 
@@ -69,10 +69,10 @@ class Lease:
         return self.left > 0
 
     @contextmanager
-    def holding(self, process: Kept) -> Iterator[None]:
+    def holding(self, process: SupervisedProcess) -> Iterator[None]:
         """Lets a process run for as long as there are signs of life."""
         self._held.add(process)
-        self._keeper.allow([process], self.left)
+        self._supervisor.allow([process], self.left)
         try:
             yield
         finally:
@@ -93,10 +93,10 @@ class Lease:
         if count != self._count:
             self.lapses += self.left <= 0
             self._count, self._until = count, asked_at + self._good
-            self._keeper.allow(list(self._held), self.left)
+            self._supervisor.allow(list(self._held), self.left)
 
 
-class Renewing:
+class HeartbeatSender:
     """Counts while the event loop runs: a worker that is paused, blocked or gone cannot."""
 
     def __init__(self, client: Client, lease_seconds: float) -> None:

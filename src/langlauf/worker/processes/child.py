@@ -31,33 +31,33 @@ from langlauf.domain.outcome import Failure
 from langlauf.worker import processes
 from langlauf.worker.failure import error_from, failure_of
 from langlauf.worker.processes.child_protocol import (
-    Answer,
-    Begin,
-    Broke,
-    CouldNot,
-    End,
-    FindChunk,
-    Found,
-    KeepChunk,
-    LookBack,
+    ApplicationLoaded,
+    AttemptStale,
+    CancelRequested,
+    ChildConnection,
+    ChildReply,
+    ChildRequest,
+    ChildTask,
+    FindPrevious,
+    FunctionEnd,
+    FunctionRaised,
+    FunctionReturned,
+    LoadApplication,
+    LoadChunk,
     MapChunks,
-    ProcessLine,
-    Question,
-    Ready,
-    Returned,
+    ReportPartial,
+    ReportProgress,
+    RequestFailed,
     RunAnalysis,
     RunChunk,
-    ShowPartial,
-    Stop,
-    Task,
-    TellProgress,
-    WasStale,
+    SaveChunk,
+    ValuesReply,
     WorkerGone,
-    Written,
-    raw,
-    text_of,
+    WriteReply,
+    json_text,
+    raw_json,
 )
-from langlauf.worker.processes.process_state import Surroundings
+from langlauf.worker.processes.process_state import ProcessState
 from langlauf.worker.processes.supervisor_program import adopt_orphans
 
 _MAIN = "__langlauf_main__"
@@ -66,34 +66,34 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM)
 _forking = threading.local()
 
 
-def main(descriptor: int, keeper: int) -> None:
+def main(descriptor: int, supervisor: int) -> None:
     """Serves calls until the worker hangs up."""
-    _end_with(keeper)
+    _end_with(supervisor)
     adopt_orphans()
     faulthandler.enable()  # a crash in C shows where it happened, in the log
     for number in _STOPPING:  # stopping is the worker's decision; it may want to finish
         signal.signal(number, _ignored)
     os.register_at_fork(before=_hold_signals, after_in_parent=_let_signals_in, after_in_child=_as_usual)
     os.set_inheritable(descriptor, False)
-    line = ProcessLine(socket.socket(fileno=descriptor))
+    line = ChildConnection(socket.socket(fileno=descriptor))
     with contextlib.suppress(WorkerGone):
         begin = line.receive()
-        if isinstance(begin, Begin):
-            line.send(Ready(_prepare(begin)))
-        surroundings = Surroundings()
+        if isinstance(begin, LoadApplication):
+            line.send(ApplicationLoaded(_prepare(begin)))
+        process_state = ProcessState()
         while True:
             task = line.receive()
             if isinstance(task, RunAnalysis | RunChunk):  # a wish to stop may come after the end: nothing is left to do
                 with warnings.catch_warnings():  # filters and what shows them are the job's own
                     end = contextvars.copy_context().run(_run, line, task)
-                line.send(end if surroundings.restore() else msgspec.structs.replace(end, reusable=False))
+                line.send(end if process_state.restore() else msgspec.structs.replace(end, reusable=False))
 
 
-def _end_with(keeper: int) -> None:
-    """The keeper ends this process; where the keeper itself is gone, the system does."""
+def _end_with(supervisor: int) -> None:
+    """The supervisor ends this process; where the supervisor itself is gone, the system does."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != keeper:  # it was gone before that took effect
+    if os.getppid() != supervisor:  # it was gone before that took effect
         os._exit(1)
 
 
@@ -117,7 +117,7 @@ def _as_usual() -> None:
     _let_signals_in()
 
 
-def _prepare(begin: Begin) -> str | None:
+def _prepare(begin: LoadApplication) -> str | None:
     """Loads the application; what went wrong, if anything."""
     sys.path[:] = begin.path
     processes.INSIDE = True
@@ -140,7 +140,7 @@ def _advice(error: BaseException) -> str:
     return ""
 
 
-def _load_main(begin: Begin) -> None:
+def _load_main(begin: LoadApplication) -> None:
     """The program's main module under another name, so that its `if __name__ == "__main__"` stays out."""
     if begin.main_module is not None:
         names = runpy.run_module(begin.main_module, run_name=_MAIN, alter_sys=True)
@@ -153,28 +153,28 @@ def _load_main(begin: Begin) -> None:
     sys.modules["__main__"] = sys.modules[_MAIN] = module
 
 
-def _run(line: ProcessLine, task: Task) -> End:
+def _run(line: ChildConnection, task: ChildTask) -> FunctionEnd:
     transient = ()
     try:
         transient = tuple(_found(reference) for reference in task.transient)
         end = _call(line, task)
-        return Returned(payload=raw(end.payload), summary=raw(end.summary), views=raw(end.views))
+        return FunctionReturned(payload=raw_json(end.payload), summary=raw_json(end.summary), views=raw_json(end.views))
     except StaleAttempt:
-        return WasStale()
+        return AttemptStale()
     except WorkerGone:
         raise
     except MemoryError as error:
-        return Broke(failure=failure_of(error, transient), reusable=False)
+        return FunctionRaised(failure=failure_of(error, transient), reusable=False)
     except BaseException as error:  # noqa: BLE001 - however the function ended, the worker must hear of it
-        return Broke(failure=_failure(error, transient))
+        return FunctionRaised(failure=_failure(error, transient))
 
 
-def _call(line: ProcessLine, task: Task) -> EncodedResult:
+def _call(line: ChildConnection, task: ChildTask) -> EncodedResult:
     function = _found(task.function)
     if isinstance(task, RunChunk):
         return EncodedResult(encode(finished(function(msgspec.json.decode(task.item))), task.largest_result))
     values = msgspec.structs.asdict(msgspec.json.decode(task.input, type=_input_type(task.function, task.name)))
-    attempt = RemoteAttempt(line, task)
+    attempt = ChildAttempt(line, task)
     try:
         result = function(PlainJob(attempt), **values)
     finally:
@@ -206,10 +206,10 @@ def _failure(error: BaseException, transient: tuple[Any, ...]) -> Failure:
     return failure_of(error, transient)
 
 
-class RemoteAttempt:
+class ChildAttempt:
     """Asks over the line; several threads of the function may do so, one after another."""
 
-    def __init__(self, line: ProcessLine, task: RunAnalysis) -> None:
+    def __init__(self, line: ChildConnection, task: RunAnalysis) -> None:
         self.org_id = task.org_id
         self.job_id = task.job_id
         self.number = task.attempt
@@ -228,7 +228,7 @@ class RemoteAttempt:
         """Whether somebody asked the job to stop."""
         if not self._canceled and self._lock.acquire(blocking=False):  # whoever asks now will see it come by
             try:
-                self._canceled = self._owner == os.getpid() and isinstance(self._line.glance(), Stop)
+                self._canceled = self._owner == os.getpid() and isinstance(self._line.poll(), CancelRequested)
             finally:
                 self._lock.release()
         return self._canceled
@@ -244,49 +244,49 @@ class RemoteAttempt:
 
     def chunk(self, key: str) -> str | None:
         """The stored value of a finished chunk as JSON text."""
-        return self._find(FindChunk(key))
+        return self._find(LoadChunk(key))
 
     def previous(self, match: str) -> str | None:
         """What an earlier job with these values found, as JSON text."""
-        return self._find(LookBack(raw(match)))
+        return self._find(FindPrevious(raw_json(match)))
 
-    def _find(self, question: FindChunk | LookBack) -> str | None:
+    def _find(self, question: LoadChunk | FindPrevious) -> str | None:
         answer = self._ask(question)
-        return text_of(answer.payloads[0]) if isinstance(answer, Found) and answer.payloads else None
+        return json_text(answer.payloads[0]) if isinstance(answer, ValuesReply) and answer.payloads else None
 
     def map(self, chunks: Chunks, step: str | None) -> list[str]:
         """The values of all chunks as JSON text."""
-        answer = self._ask(MapChunks(chunks.function, chunks.keys, [raw(item) for item in chunks.items], step))
-        return [text_of(payload) for payload in answer.payloads] if isinstance(answer, Found) else []
+        answer = self._ask(MapChunks(chunks.function, chunks.keys, [raw_json(item) for item in chunks.items], step))
+        return [json_text(payload) for payload in answer.payloads] if isinstance(answer, ValuesReply) else []
 
-    def _ask(self, question: Question) -> Answer:
+    def _ask(self, question: ChildRequest) -> ChildReply:
         with self._lock:
             if self._owner != os.getpid():
                 raise StaleAttempt("the function has ended, or this is a process of its own; it cannot tell any more")
             self._line.send(question)
             while True:
                 answer = self._line.receive()
-                if isinstance(answer, Stop):
+                if isinstance(answer, CancelRequested):
                     self._canceled = True
-                elif isinstance(answer, Written | Found | CouldNot):
+                elif isinstance(answer, WriteReply | ValuesReply | RequestFailed):
                     break
-        if isinstance(answer, CouldNot):
+        if isinstance(answer, RequestFailed):
             raise error_from(answer.failure)
-        if isinstance(answer, Written) and answer.refused:
+        if isinstance(answer, WriteReply) and answer.refused:
             raise StaleAttempt(f"attempt {self.number} of job {self.job_id} no longer holds its lease")
         return answer
 
 
-def _question(write: Progress | Partial | Checkpoint) -> Question:
+def _question(write: Progress | Partial | Checkpoint) -> ChildRequest:
     if isinstance(write, Progress):
-        return TellProgress(percent=write.percent, step=write.step, replayed=write.replayed)
+        return ReportProgress(percent=write.percent, step=write.step, replayed=write.replayed)
     if isinstance(write, Checkpoint):
-        return KeepChunk(write.key, raw(write.payload))
-    return ShowPartial(
+        return SaveChunk(write.key, raw_json(write.payload))
+    return ReportPartial(
         result_id=write.result_id,
-        payload=raw(write.payload),
-        summary=raw(write.summary),
-        views=raw(write.views),
+        payload=raw_json(write.payload),
+        summary=raw_json(write.summary),
+        views=raw_json(write.views),
         percent=write.percent,
         step=write.step,
         replayed=write.replayed,

@@ -1,4 +1,4 @@
-"""What a worker and its processes say to each other: JSON in frames, each with its length before it. Never pickle.
+"""Messages between a worker and its child processes: length-prefixed frames of JSON, never pickle.
 
 Payloads travel as raw JSON inside the frames: they are encoded once, where they are made, and not decoded on the way.
 """
@@ -16,7 +16,7 @@ _LENGTH = struct.Struct("!Q")
 _NOTHING = msgspec.Raw(b"null")
 
 
-class Begin(msgspec.Struct, frozen=True, tag=True):
+class LoadApplication(msgspec.Struct, frozen=True, tag=True):
     """To a new process: what it needs before it can run anything."""
 
     path: list[str]
@@ -29,7 +29,7 @@ class Begin(msgspec.Struct, frozen=True, tag=True):
     memory: int | None
 
 
-class Ready(msgspec.Struct, frozen=True, tag=True):
+class ApplicationLoaded(msgspec.Struct, frozen=True, tag=True):
     """From a new process: it can be called; or what kept it from loading the application."""
 
     problem: str | None = None
@@ -60,11 +60,11 @@ class RunChunk(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     largest_result: int
 
 
-class Stop(msgspec.Struct, frozen=True, tag=True):
+class CancelRequested(msgspec.Struct, frozen=True, tag=True):
     """To a process: somebody asked the job to stop."""
 
 
-class Returned(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class FunctionReturned(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """From a process: the function returned. `reusable` unless it left threads or processes behind."""
 
     payload: msgspec.Raw
@@ -73,20 +73,20 @@ class Returned(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     reusable: bool = True
 
 
-class Broke(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class FunctionRaised(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """From a process: the function raised."""
 
     failure: Failure
     reusable: bool = True
 
 
-class WasStale(msgspec.Struct, frozen=True, tag=True):
+class AttemptStale(msgspec.Struct, frozen=True, tag=True):
     """From a process: the function ended because its attempt is no longer the current one."""
 
     reusable: bool = False
 
 
-class TellProgress(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class ReportProgress(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """From a process: how far it is."""
 
     percent: float | None
@@ -94,7 +94,7 @@ class TellProgress(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     replayed: bool
 
 
-class ShowPartial(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class ReportPartial(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """From a process: what it has so far."""
 
     result_id: str
@@ -106,20 +106,20 @@ class ShowPartial(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     replayed: bool
 
 
-class KeepChunk(msgspec.Struct, frozen=True, tag=True):
+class SaveChunk(msgspec.Struct, frozen=True, tag=True):
     """From a process: a chunk is done."""
 
     key: str
     payload: msgspec.Raw
 
 
-class FindChunk(msgspec.Struct, frozen=True, tag=True):
+class LoadChunk(msgspec.Struct, frozen=True, tag=True):
     """From a process: is this chunk done already?"""
 
     key: str
 
 
-class LookBack(msgspec.Struct, frozen=True, tag=True):
+class FindPrevious(msgspec.Struct, frozen=True, tag=True):
     """From a process: what did an earlier job with these values find?"""
 
     match: msgspec.Raw
@@ -134,48 +134,48 @@ class MapChunks(msgspec.Struct, frozen=True, tag=True):
     step: str | None
 
 
-class Written(msgspec.Struct, frozen=True, tag=True):
+class WriteReply(msgspec.Struct, frozen=True, tag=True):
     """To a process: the write is on disk; or it was refused because the attempt is no longer the current one."""
 
     refused: bool = False
 
 
-class Found(msgspec.Struct, frozen=True, tag=True):
+class ValuesReply(msgspec.Struct, frozen=True, tag=True):
     """To a process: the values it asked for; nothing for one that is not there."""
 
     payloads: list[msgspec.Raw]
 
 
-class CouldNot(msgspec.Struct, frozen=True, tag=True):
+class RequestFailed(msgspec.Struct, frozen=True, tag=True):
     """To a process: what it asked for failed."""
 
     failure: Failure
 
 
-Task = RunAnalysis | RunChunk
-End = Returned | Broke | WasStale
-Question = TellProgress | ShowPartial | KeepChunk | FindChunk | LookBack | MapChunks
-Answer = Written | Found | CouldNot
-ToProcess = Begin | Task | Stop | Answer
-FromProcess = Ready | Question | End
+ChildTask = RunAnalysis | RunChunk
+FunctionEnd = FunctionReturned | FunctionRaised | AttemptStale
+ChildRequest = ReportProgress | ReportPartial | SaveChunk | LoadChunk | FindPrevious | MapChunks
+ChildReply = WriteReply | ValuesReply | RequestFailed
+ToChild = LoadApplication | ChildTask | CancelRequested | ChildReply
+FromChild = ApplicationLoaded | ChildRequest | FunctionEnd
 
 _encoder = msgspec.json.Encoder()
-_to_process = msgspec.json.Decoder(ToProcess)
-_from_process = msgspec.json.Decoder(FromProcess)
+_to_process = msgspec.json.Decoder(ToChild)
+_from_process = msgspec.json.Decoder(FromChild)
 
 
-def frame(message: ToProcess | FromProcess) -> bytes:
+def encode_frame(message: ToChild | FromChild) -> bytes:
     """The message as it goes over the line."""
     data = _encoder.encode(message)
     return _LENGTH.pack(len(data)) + data
 
 
-def raw(text: str | None) -> msgspec.Raw:
+def raw_json(text: str | None) -> msgspec.Raw:
     """JSON text for a frame; a summary or views that are not there are JSON's own nothing."""
     return _NOTHING if text is None else msgspec.Raw(text.encode())
 
 
-def text_of(payload: msgspec.Raw) -> str:
+def json_text(payload: msgspec.Raw) -> str:
     """JSON text from a frame."""
     return bytes(payload).decode()
 
@@ -185,9 +185,9 @@ def is_large(*payloads: msgspec.Raw) -> bool:
     return sum(memoryview(payload).nbytes for payload in payloads) > LARGE_TEXT
 
 
-def text_or_none(payload: msgspec.Raw) -> str | None:
+def json_text_or_none(payload: msgspec.Raw) -> str | None:
     """A summary or views from a frame, where there are any."""
-    text = text_of(payload)
+    text = json_text(payload)
     return None if text == "null" else text
 
 
@@ -195,24 +195,24 @@ class WorkerGone(BaseException):
     """Nobody is at the other end. Not an exception that a function could take for its own."""
 
 
-class ProcessLine:
+class ChildConnection:
     """The end of the line inside a process: plain blocking calls."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._rest = bytearray()
 
-    def send(self, message: FromProcess) -> None:
+    def send(self, message: FromChild) -> None:
         """Returns once the message is on its way."""
-        self._connection.sendall(frame(message))
+        self._connection.sendall(encode_frame(message))
 
-    def receive(self) -> ToProcess:
+    def receive(self) -> ToChild:
         """The next message; raises `WorkerGone` where there will be none."""
         while (message := self._next()) is None:
             self._fill(0)
         return message
 
-    def glance(self) -> ToProcess | None:
+    def poll(self) -> ToChild | None:
         """The next message if there is one now."""
         message = self._next()
         if message is None:
@@ -229,7 +229,7 @@ class ProcessLine:
             raise WorkerGone
         self._rest += data
 
-    def _next(self) -> ToProcess | None:
+    def _next(self) -> ToChild | None:
         if len(self._rest) < _LENGTH.size:
             return None
         (length,) = _LENGTH.unpack_from(self._rest)
@@ -238,28 +238,28 @@ class ProcessLine:
             return None
         data = bytes(self._rest[_LENGTH.size : end])
         del self._rest[:end]
-        message: ToProcess = _to_process.decode(data)
+        message: ToChild = _to_process.decode(data)
         return message
 
 
-class WorkerLine:
+class ChildStream:
     """The end of the line inside the worker: nothing here holds up the event loop."""
 
     def __init__(self, reader: StreamReader, writer: StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
 
-    async def send(self, message: ToProcess) -> None:
+    async def send(self, message: ToChild) -> None:
         """Returns once the message is on its way."""
-        large = isinstance(message, Found) and is_large(*message.payloads)
-        self._writer.write(await run_in_thread(frame, message) if large else frame(message))
+        large = isinstance(message, ValuesReply) and is_large(*message.payloads)
+        self._writer.write(await run_in_thread(encode_frame, message) if large else encode_frame(message))
         await self._writer.drain()
 
-    async def receive(self) -> FromProcess:
+    async def receive(self) -> FromChild:
         """The next message; raises EOFError (or ConnectionError) where the process is gone."""
         (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
         data = await self._reader.readexactly(length)
-        message: FromProcess = (
+        message: FromChild = (
             await run_in_thread(_from_process.decode, data) if length > LARGE_TEXT else _from_process.decode(data)
         )
         return message

@@ -13,9 +13,9 @@ from typing import Any
 from langlauf.analysis.registry import Registry, reference_to, resolve
 from langlauf.domain.errors import LanglaufError, RegistrationError, TransientError
 from langlauf.telemetry.log import LogEvent, log_event
-from langlauf.worker.processes.child_protocol import Begin, Ready, WorkerLine
-from langlauf.worker.processes.process import Output, Process, ProcessDied
-from langlauf.worker.processes.supervisor import Keeper
+from langlauf.worker.processes.child_protocol import ApplicationLoaded, ChildStream, LoadApplication
+from langlauf.worker.processes.process import ChildProcess, OutputLog, ProcessDied
+from langlauf.worker.processes.supervisor import Supervisor
 
 #: Without the folder it is started in: a file there must not stand for a module of Python's own.
 _COMMAND = (sys.executable, "-P", "-m", "langlauf.worker.processes.child")
@@ -23,27 +23,27 @@ _COMMAND = (sys.executable, "-P", "-m", "langlauf.worker.processes.child")
 _SPARE_SECONDS = 60.0
 
 
-class LoadingFailed(LanglaufError):
+class ApplicationLoadFailed(LanglaufError):
     """The application cannot be loaded in a process."""
 
 
-class StartFailed(TransientError):
+class ProcessStartFailed(TransientError):
     """A process could not be started, for a reason that may pass."""
 
     default_code = "internal"
 
 
-class Pool:
+class ProcessPool:
     """The processes of one worker."""
 
-    def __init__(self, keeper: Keeper, begin: Begin, *, warm: int, most: int) -> None:
-        self._keeper = keeper
+    def __init__(self, supervisor: Supervisor, begin: LoadApplication, *, warm: int, most: int) -> None:
+        self._supervisor = supervisor
         self._begin = begin
         self._warm = warm
         self._most = most
-        self._idle: list[Process] = []
+        self._idle: list[ChildProcess] = []
         self._starting: set[asyncio.Task[None]] = set()
-        self._waiting: deque[asyncio.Future[Process]] = deque()
+        self._waiting: deque[asyncio.Future[ChildProcess]] = deque()
         self._closed = False
 
     def warm_up(self) -> None:
@@ -63,7 +63,7 @@ class Pool:
             else:
                 log_event(LogEvent.PROCESS_DIED, logging.ERROR, reason=str(error))
 
-    def _next_waiting(self) -> "asyncio.Future[Process] | None":
+    def _next_waiting(self) -> "asyncio.Future[ChildProcess] | None":
         """Whoever has waited longest for a process."""
         while self._waiting:
             waiting = self._waiting.popleft()
@@ -72,7 +72,7 @@ class Pool:
         return None
 
     @asynccontextmanager
-    async def process(self, job: Mapping[str, Any]) -> AsyncIterator[Process]:
+    async def process(self, job: Mapping[str, Any]) -> AsyncIterator[ChildProcess]:
         """A process for one call. One that did not come to a tidy end is ended, with everything it started."""
         process = await self._take()
         process.works_for(job)
@@ -84,9 +84,9 @@ class Pool:
         finally:
             self._put(process)
 
-    def allow(self, processes: Iterable[Process], seconds: float | None) -> None:
+    def allow(self, processes: Iterable[ChildProcess], seconds: float | None) -> None:
         """Lets processes run for so long."""
-        self._keeper.allow([process.kept for process in processes], seconds)
+        self._supervisor.allow([process.kept for process in processes], seconds)
 
     async def close(self) -> None:
         """Ends every process that waits."""
@@ -98,7 +98,7 @@ class Pool:
         while self._idle:
             self._end(self._idle.pop())
 
-    async def _take(self) -> Process:
+    async def _take(self) -> ChildProcess:
         while self._idle:
             process = self._idle.pop()
             if process.spare is not None:
@@ -107,7 +107,7 @@ class Pool:
                 return process
             process.close()
         # Whichever comes first, one that somebody gives back or a new one; what comes too late stands ready for others.
-        waiting: asyncio.Future[Process] = asyncio.get_running_loop().create_future()
+        waiting: asyncio.Future[ChildProcess] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
         self.warm_up()
         try:
@@ -117,7 +117,7 @@ class Pool:
                 self._put(waiting.result())
             raise
 
-    def _put(self, process: Process) -> None:
+    def _put(self, process: ChildProcess) -> None:
         """Takes a process back, or in for the first time: for whoever waits, else for later."""
         if not process.reusable or self._closed or process.kept.ended.done():
             self._end(process)
@@ -135,57 +135,57 @@ class Pool:
         else:
             self._end(process)
 
-    def _end_spare(self, process: Process) -> None:
+    def _end_spare(self, process: ChildProcess) -> None:
         """Ends a process that nobody took for long, where more wait than should stand ready."""
         if process in self._idle and len(self._idle) > self._warm:
             self._idle.remove(process)
             self._end(process)
 
-    def _end(self, process: Process) -> None:
+    def _end(self, process: ChildProcess) -> None:
         if process.spare is not None:
             process.spare.cancel()
-        self._keeper.end(process.kept)
+        self._supervisor.end(process.kept)
         process.close()
 
-    async def _start(self) -> Process:
+    async def _start(self) -> ChildProcess:
         try:
             process = await self._open()
         except OSError as error:
-            raise StartFailed(f"A process could not be started: {error.strerror or error}.") from error
+            raise ProcessStartFailed(f"A process could not be started: {error.strerror or error}.") from error
         try:
             await process.send(self._begin)
             ready = await process.hear()
         except ProcessDied as died:
             self._end(process)
-            raise StartFailed(f"A process could not be started: {died}.") from died
+            raise ProcessStartFailed(f"A process could not be started: {died}.") from died
         except BaseException:
             self._end(process)
             raise
-        if isinstance(ready, Ready) and ready.problem:
+        if isinstance(ready, ApplicationLoaded) and ready.problem:
             self._end(process)
-            raise LoadingFailed(ready.problem)
+            raise ApplicationLoadFailed(ready.problem)
         return process
 
-    async def _open(self) -> Process:
+    async def _open(self) -> ChildProcess:
         """A new process and everything that connects it; nothing is left of it where one part cannot be had."""
         owner: dict[str, Any] = {}
         with contextlib.ExitStack() as undo:
-            outputs = tuple(_opened(undo, Output(stream, owner)) for stream in ("stdout", "stderr"))
+            outputs = tuple(_opened(undo, OutputLog(stream, owner)) for stream in ("stdout", "stderr"))
             mine, other = socket.socketpair()
             undo.callback(mine.close)
             with other:
-                kept = self._keeper.start(_COMMAND, (other.fileno(), *(output.other for output in outputs)))
-            undo.callback(self._keeper.end, kept)
+                kept = self._supervisor.start(_COMMAND, (other.fileno(), *(output.other for output in outputs)))
+            undo.callback(self._supervisor.end, kept)
             for output in outputs:
                 output.hand_over()
-            await self._keeper.started(kept)
+            await self._supervisor.started(kept)
             mine.setblocking(False)
-            line = WorkerLine(*await asyncio.open_unix_connection(sock=mine))
+            line = ChildStream(*await asyncio.open_unix_connection(sock=mine))
             undo.pop_all()
-        return Process(self._keeper, kept, line, owner, outputs)
+        return ChildProcess(self._supervisor, kept, line, owner, outputs)
 
 
-def _opened(undo: contextlib.ExitStack, output: Output) -> Output:
+def _opened(undo: contextlib.ExitStack, output: OutputLog) -> OutputLog:
     undo.callback(output.close)
     return output
 
@@ -193,12 +193,12 @@ def _opened(undo: contextlib.ExitStack, output: Output) -> Output:
 _MAIN = "__main__"
 
 
-def begin_with(registry: Registry, memory: int | None) -> Begin:
+def application_of(registry: Registry, memory: int | None) -> LoadApplication:
     """The modules of the analyses, and how to find them."""
     modules = {analysis.function.__module__ for analysis in registry}
     main = sys.modules[_MAIN] if _MAIN in modules else None
     spec = getattr(main, "__spec__", None)
-    return Begin(
+    return LoadApplication(
         path=list(sys.path),
         main_module=None if spec is None else spec.name,
         main_file=getattr(main, "__file__", None),
@@ -207,7 +207,7 @@ def begin_with(registry: Registry, memory: int | None) -> Begin:
     )
 
 
-def check_names(registry: Registry) -> None:
+def check_references(registry: Registry) -> None:
     """Refuses a plain function that another process would not find under its name."""
     for analysis in registry:
         if analysis.plain:

@@ -13,8 +13,8 @@ from langlauf.domain.errors import LanglaufError
 from langlauf.domain.outcome import Crashed
 from langlauf.domain.redact import clean_text
 from langlauf.telemetry.log import LogEvent, log_event
-from langlauf.worker.processes.child_protocol import End, FromProcess, Stop, ToProcess, WorkerLine
-from langlauf.worker.processes.supervisor import Keeper, Kept
+from langlauf.worker.processes.child_protocol import CancelRequested, ChildStream, FromChild, FunctionEnd, ToChild
+from langlauf.worker.processes.supervisor import SupervisedProcess, Supervisor
 
 T = TypeVar("T")
 #: What a process said before its end is read first; it has been on its way for long.
@@ -36,7 +36,7 @@ _MOST_LINES = 1_000
 _MOST_BYTES = 262_144
 
 
-class Output:
+class OutputLog:
     """Reads one stream of a process without holding up the event loop."""
 
     def __init__(self, stream: str, owner: Mapping[str, Any]) -> None:
@@ -116,7 +116,7 @@ class Output:
 
 
 class ProcessDied(LanglaufError):
-    """The process ended before the function did. `own` unless it went together with its keeper."""
+    """The process ended before the function did. `own` unless it went together with its supervisor."""
 
     def __init__(self, how: str, *, own: bool, deaths: int = 1) -> None:
         super().__init__(how)
@@ -129,34 +129,39 @@ class ProcessDied(LanglaufError):
         return Crashed(str(self), own=self.own, deaths=self.deaths)
 
 
-class Process:
+class ChildProcess:
     """One warm process and the line to it."""
 
     def __init__(
-        self, keeper: Keeper, kept: Kept, line: WorkerLine, owner: dict[str, Any], outputs: tuple[Output, ...]
+        self,
+        supervisor: Supervisor,
+        kept: SupervisedProcess,
+        line: ChildStream,
+        owner: dict[str, Any],
+        outputs: tuple[OutputLog, ...],
     ) -> None:
         self.kept = kept
         self.reusable = True
         #: ends it where it is spare for long
         self.spare: asyncio.TimerHandle | None = None
-        self._keeper = keeper
+        self._supervisor = supervisor
         self._line = line
         self._owner = owner
         self._outputs = outputs
 
-    async def send(self, message: ToProcess) -> None:
+    async def send(self, message: ToChild) -> None:
         """Returns once the message is on its way; one that is gone is noticed when it is heard."""
         with contextlib.suppress(ConnectionError):
             await self._line.send(message)
 
-    async def hear(self) -> FromProcess:
+    async def hear(self) -> FromChild:
         """The next message. Raises `ProcessDied`, saying how, where there will be none."""
         try:
             message = await self.while_alive(self._line.receive(), grace=_LAST_WORDS_SECONDS)
         except (EOFError, ConnectionError):
             await asyncio.wait({self.kept.ended}, timeout=_DEATH_SECONDS)
             raise self._death() from None
-        if isinstance(message, End):
+        if isinstance(message, FunctionEnd):
             for output in self._outputs:
                 output.drain()
         return message
@@ -179,11 +184,11 @@ class Process:
 
     async def gone(self) -> None:
         """Returns when it is; whoever asks has had it ended."""
-        await self._keeper.ended(self.kept)
+        await self._supervisor.ended(self.kept)
 
     async def ask_to_stop(self) -> None:
         """Lets the function see that the job was canceled."""
-        await self.send(Stop())
+        await self.send(CancelRequested())
 
     def works_for(self, job: Mapping[str, Any]) -> None:
         """A new call begins; what is printed from now on is told with these facts."""
@@ -195,7 +200,7 @@ class Process:
     def _death(self) -> ProcessDied:
         status = self.kept.ended.result() if self.kept.ended.done() else None
         if status is None:
-            return ProcessDied("its process was ended together with its keeper", own=False)
+            return ProcessDied("its process was ended together with its supervisor", own=False)
         if status >= 0:
             return ProcessDied(f"its process ended itself with exit code {status}", own=True)
         hint = ", perhaps because memory ran out" if status == -signal.SIGKILL else ""

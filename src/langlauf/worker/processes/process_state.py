@@ -24,7 +24,7 @@ _HAS_AFFINITY = hasattr(os, "sched_getaffinity")
 _DECIMAL_RULES = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp", "traps")
 
 
-class Surroundings:
+class ProcessState:
     """Everything of a process that a function may have changed, as far as it can be put back."""
 
     def __init__(self) -> None:

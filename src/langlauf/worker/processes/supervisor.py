@@ -24,15 +24,15 @@ from langlauf.worker.processes.supervisor_program import since_boot
 _PROGRAM = Path(__file__).with_name("supervisor_program.py")
 _READ = 65_536
 _LOOK_SECONDS = 0.01
-#: How long the end of the keeper may take, and how long it may take to end a process.
+#: How long the end of the supervisor may take, and how long it may take to end a process.
 _DEATH_SECONDS = 2.0
 _KILL_SECONDS = 0.5
-#: A keeper that takes nothing for so long is replaced.
+#: A supervisor that takes nothing for so long is replaced.
 _STUCK_SECONDS = 5.0
 
 
-class Kept:
-    """A process that the keeper holds. `ended` tells how it ended: an exit code, minus a signal, or None."""
+class SupervisedProcess:
+    """A process that the supervisor holds. `ended` tells how it ended: an exit code, minus a signal, or None."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -47,16 +47,16 @@ class Kept:
             self.started.set_result(None)
 
 
-class Keeper:
-    """Starts the keeper when it is first needed, and again where it went away. Nothing here waits for it."""
+class Supervisor:
+    """Starts the supervisor when it is first needed, and again where it went away. Nothing here waits for it."""
 
     def __init__(self, listed: Sequence[str] = (), lifeline: int | None = None) -> None:
-        #: stays open until the keeper has ended all it holds
+        #: stays open until the supervisor has ended all it holds
         self._lifeline = () if lifeline is None else (lifeline,)
         #: variables of the environment that its processes see beside the usual ones
         self._listed = listed
         self._numbers = itertools.count(1)
-        self._kept: dict[int, Kept] = {}
+        self._supervised: dict[int, SupervisedProcess] = {}
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: socket.socket | None = None
         self._rest = b""
@@ -64,32 +64,32 @@ class Keeper:
         self._waiting: deque[tuple[bytes, list[int]]] = deque()
         self._stuck_since: float | None = None
 
-    def start(self, command: Sequence[str], descriptors: Sequence[int]) -> Kept:
+    def start(self, command: Sequence[str], descriptors: Sequence[int]) -> SupervisedProcess:
         """Starts a process with three descriptors: its line, its output, its errors."""
-        kept = Kept(next(self._numbers))
-        self._kept[kept.number] = kept
+        kept = SupervisedProcess(next(self._numbers))
+        self._supervised[kept.number] = kept
         self._ask({"start": kept.number, "command": list(command)}, [os.dup(one) for one in descriptors])
         return kept
 
-    def allow(self, processes: Sequence[Kept], seconds: float | None) -> None:
+    def allow(self, processes: Sequence[SupervisedProcess], seconds: float | None) -> None:
         """Lets processes run for so long; past that they are ended, even if this worker cannot say so any more."""
         if self._connection is not None and processes:
             until = None if seconds is None else since_boot() + seconds
             self._ask({"until": {kept.number: until for kept in processes}})
 
-    def end(self, kept: Kept) -> None:
+    def end(self, kept: SupervisedProcess) -> None:
         """Ends a process and everything it started, at once."""
         if self._connection is not None and not kept.ended.done():
             self._ask({"end": kept.number})
 
-    async def ended(self, kept: Kept) -> None:
-        """Returns when a process that was to end is gone; where the keeper is slow to say so, it is ended from here."""
+    async def ended(self, kept: SupervisedProcess) -> None:
+        """Wait for the end of a process; kill it from here where the supervisor is slow."""
         await asyncio.wait({kept.ended}, timeout=_KILL_SECONDS)
         if not kept.ended.done():
             _kill(kept)
 
-    async def started(self, kept: Kept) -> None:
-        """Returns when a process runs; a keeper that cannot say so in time is replaced."""
+    async def started(self, kept: SupervisedProcess) -> None:
+        """Returns when a process runs; a supervisor that cannot say so in time is replaced."""
         await asyncio.wait({kept.started}, timeout=_STUCK_SECONDS)
         if not kept.started.done():
             self._lost("it does not start processes")
@@ -103,7 +103,7 @@ class Keeper:
             self._ask({"watch": None})
 
     async def close(self) -> None:
-        """Ends the keeper, and with it every process."""
+        """Ends the supervisor, and with it every process."""
         process = self._process
         self._hang_up()
         deadline = since_boot() + _DEATH_SECONDS
@@ -182,16 +182,16 @@ class Keeper:
 
     def _take(self, answer: dict[str, Any]) -> None:
         if "started" in answer:
-            if kept := self._kept.get(answer["started"]):
+            if kept := self._supervised.get(answer["started"]):
                 kept.pid = answer["pid"]
                 kept.started.set_result(None)
-        elif kept := self._kept.pop(answer["ended"], None):
+        elif kept := self._supervised.pop(answer["ended"], None):
             kept.end(answer["status"])
             if "error" in answer:
                 log_event(LogEvent.PROCESS_DIED, logging.ERROR, reason=answer["error"])
 
     def _lost(self, reason: str) -> None:
-        """The keeper is gone or of no use: its processes go with it, and the next request starts another one."""
+        """The supervisor is gone or of no use: its processes go with it, and the next request starts another one."""
         log_event(LogEvent.KEEPER_LOST, logging.ERROR, reason=reason)
         if self._process is not None:
             self._process.kill()
@@ -208,13 +208,13 @@ class Keeper:
             _close_all(descriptors)
         self._waiting.clear()
         self._connection, self._process, self._rest, self._stuck_since = None, None, b"", None
-        kept, self._kept = self._kept, {}
+        kept, self._supervised = self._supervised, {}
         for one in kept.values():
             _kill(one)
             one.end(None)
 
 
-def _kill(kept: Kept) -> None:
+def _kill(kept: SupervisedProcess) -> None:
     if kept.pid is not None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(kept.pid, signal.SIGKILL)

@@ -1,10 +1,10 @@
-"""The keeper: a small program beside a worker that starts its processes and ends those that must not go on.
+"""The supervisor: a small program beside a worker that starts its processes and ends those that must not go on.
 
 It is apart from the worker so that it still acts when the worker cannot: when the worker is gone, is paused, or its
 interpreter is blocked. It is apart from the processes for the same reason. It imports the standard library alone and
 is run by its path, so that it starts in a moment.
 
-Requests come on standard input, a socket, one JSON object per line:
+RequestSocket come on standard input, a socket, one JSON object per line:
 
     {"start": 7, "command": […]}     start process 7; three descriptors come along: its line, its output, its errors
     {"until": {"7": 812.5}}          process 7 may run until then, in seconds since the machine started; null: for ever
@@ -16,7 +16,7 @@ Answers are {"started": 7, "pid": 4711} and {"ended": 7, "status": -9}. When the
 although somebody else still has the socket, everything is ended.
 
 What a process started stays with it, also in a session of its own: orphans come to the process, and when that is gone
-to the keeper, which ends whatever it does not know.
+to the supervisor, which ends whatever it does not know.
 """
 
 import contextlib
@@ -66,7 +66,7 @@ def since_boot() -> float:
     return time.clock_gettime(_CLOCK)
 
 
-class Requests:
+class RequestSocket:
     """The socket to the worker: lines and descriptors in the order they were sent."""
 
     def __init__(self, connection: socket.socket) -> None:
@@ -92,7 +92,7 @@ class Requests:
             self.connection.sendall(json.dumps(facts).encode() + b"\n")
 
 
-class Watch:
+class WorkerWatch:
     """Counts down while the worker is silent. Time in which the worker or this program was stopped does not count."""
 
     def __init__(self, worker: int) -> None:
@@ -127,17 +127,17 @@ class Watch:
             return False
 
 
-class Keeper:
+class SupervisorProgram:
     """Holds the processes of one worker."""
 
-    def __init__(self, requests: Requests, wakeups: int, worker: int) -> None:
+    def __init__(self, requests: RequestSocket, wakeups: int, worker: int) -> None:
         self._requests = requests
         self._wakeups = wakeups
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         #: those that were killed and are not gone yet
         self._dying: dict[int, subprocess.Popen[bytes]] = {}
         self._until: dict[int, float] = {}
-        self._watch = Watch(worker)
+        self._watch = WorkerWatch(worker)
         self._death = _death_of(worker)
         self._abort_at: float | None = None
 
@@ -294,7 +294,7 @@ def main() -> None:
     signal.set_wakeup_fd(wake)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     adopt_orphans()
-    Keeper(Requests(socket.socket(fileno=0)), wakeups, int(sys.argv[1])).run()
+    SupervisorProgram(RequestSocket(socket.socket(fileno=0)), wakeups, int(sys.argv[1])).run()
 
 
 if __name__ == "__main__":
