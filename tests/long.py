@@ -69,7 +69,7 @@ tests/worker/test_child_environment.py::test_a_variable_that_a_module_misses
 tests/worker/test_child_environment.py::test_analyses_of_a_server
 tests/worker/test_dask.py
 tests/worker/test_dask_stopping.py
-tests/doctor/test_server.py::test_the_whole_server
+tests/doctor/test_postgres.py::test_the_whole_server
 tests/unit/domain/test_redact.py::test_a_hostile_mebibyte_is_done
 tests/worker/test_hostile.py::test_a_death_has_a_name_whatever_the_signal
 tests/worker/test_hostile.py::test_braces_in_a_step_break_nothing

@@ -14,8 +14,8 @@ import click
 from langlauf.api.record_schemas import JobStatusOut
 from langlauf.cli.main import main as program
 from langlauf.cli.options import flag_of
+from langlauf.doctor import CHECKS
 from langlauf.doctor.probe import STEPS
-from langlauf.doctor.registry import CHECKS
 from langlauf.domain.event import EventType
 from langlauf.domain.job import field_descriptions
 from langlauf.problems import TITLES
@@ -160,8 +160,8 @@ def _job_fields(old: Rows) -> Rows:
 
 
 def _doctor(_: Rows) -> Rows:
-    checks = [[f"`{one.name}`", one.needs.shown, one.looks_at] for one in CHECKS]
-    return checks + [[f"`{one.name}`", "`--probe`", one.looks_at] for one in STEPS]
+    checks = [[f"`{one.name}`", one.needs.shown, one.expectation] for one in CHECKS]
+    return checks + [[f"`{one.name}`", "`--probe`", one.expectation] for one in STEPS]
 
 
 def tables() -> list[Table]:

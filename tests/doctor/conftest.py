@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.doctor.scene import Ward, copied, healthy, opened, refilled
+from tests.doctor.checked_store import CheckedStore, copied, healthy, opened, refilled
 from tests.support.postgres_stores import migrated_database
 
 
@@ -34,35 +34,35 @@ def reused() -> Iterator[str]:
 
 
 @pytest.fixture
-def sqlite(tmp_path: Path, sound: Path) -> Ward:
+def sqlite(tmp_path: Path, sound: Path) -> CheckedStore:
     """A file."""
     return copied(sound, tmp_path)
 
 
 @pytest.fixture
-def rows(tmp_path: Path, reused: str) -> Ward:
+def rows(tmp_path: Path, reused: str) -> CheckedStore:
     """A database of which only rows are changed, or what the test takes back."""
     return refilled(reused, tmp_path)
 
 
 @pytest.fixture
-def schema(tmp_path: Path) -> Iterator[Ward]:
+def schema(tmp_path: Path) -> Iterator[CheckedStore]:
     """A database that may be changed in every way."""
     with migrated_database() as url:
         yield refilled(url, tmp_path)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def either(request: pytest.FixtureRequest) -> Ward:
+def either(request: pytest.FixtureRequest) -> CheckedStore:
     """A store of each kind, of which only rows are changed."""
     made = request.getfixturevalue("rows" if request.param == "postgres" else "sqlite")
-    assert isinstance(made, Ward)
+    assert isinstance(made, CheckedStore)
     return made
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def either_schema(request: pytest.FixtureRequest) -> Ward:
+def either_schema(request: pytest.FixtureRequest) -> CheckedStore:
     """A store of each kind that may be changed in every way."""
     made = request.getfixturevalue("schema" if request.param == "postgres" else "sqlite")
-    assert isinstance(made, Ward)
+    assert isinstance(made, CheckedStore)
     return made

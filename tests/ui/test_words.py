@@ -10,7 +10,7 @@ import pytest
 
 from langlauf.domain.delivery import CHANNELS, MAIL_SUBJECTS, SUBJECTS, TEMPLATES, DeliveryStatus
 from langlauf.domain.event import EventType
-from langlauf.domain.health import FINDINGS, Severity
+from langlauf.domain.health_rules import OPS_RULES, Severity
 from langlauf.domain.job import LimitReached, Phase
 from langlauf.domain.state import TERMINAL, Status
 from langlauf.domain.statistics import TimeRange
@@ -83,7 +83,7 @@ def used_keys() -> set[str]:
     keys |= {f"message.status.{status}" for status in get_args(DeliveryStatus)}
     keys |= {f"mail.{told}.{part}" for told, part in product(MAIL_SUBJECTS, ("subject", "title"))}
     keys |= {f"mail.test.{part}" for part in ("subject", "title", "text", "why")}
-    keys |= {f"ops.health.{name}" for name in FINDINGS}
+    keys |= {f"ops.health.{rule.name}" for rule in OPS_RULES}
     keys |= {f"ops.level.{level}" for level in Severity}
     keys |= {f"ops.range.{span}" for span in TimeRange}
     return keys

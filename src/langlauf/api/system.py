@@ -9,6 +9,7 @@ from langlauf.api.response_schemas import HealthResponse
 from langlauf.api.responses import json_response
 from langlauf.auth.caller import Caller
 from langlauf.domain.errors import StoreError
+from langlauf.domain.health_rules import STORE_AWAY, WORKER_STOPPED
 from langlauf.problems import VARY, Problem
 
 
@@ -32,12 +33,12 @@ class SystemHandlers:
         try:
             await self._context.services.reads.check()
         except StoreError as error:
-            raise Problem(503, "unavailable", "The store does not answer.", headers=retry) from error
+            raise Problem(503, "unavailable", STORE_AWAY.message, headers=retry) from error
         unwell = None if reads_alone else await self._context.services.reads.unwell()
         if unwell is not None:
             raise Problem(503, "unavailable", unwell, headers=retry)
         if not reads_alone and not self._context.alive():
-            raise Problem(503, "unavailable", "A worker of this process has stopped.", headers=retry)
+            raise Problem(503, "unavailable", WORKER_STOPPED.message, headers=retry)
         return json_response(HealthResponse(request_id=request.scope["langlauf.request_id"], status="ready"))
 
     async def metrics(self, request: Request, _: Caller) -> Response:

@@ -14,16 +14,21 @@ from rich.text import Text
 from langlauf.cli.options import CommandError, ExitCode, json_option, store_option
 from langlauf.cli.output import plain
 from langlauf.cli.stores import payloads_for, place_for, settings_for
-from langlauf.doctor.findings import Finding, Level
-from langlauf.doctor.patient import Patient
+from langlauf.doctor import CHECK_SECONDS, run_checks
+from langlauf.doctor.check import CheckLevel, Finding
 from langlauf.doctor.probe import Probe
-from langlauf.doctor.running import SECONDS, examined
+from langlauf.doctor.target import DoctorTarget
 from langlauf.domain.errors import LanglaufError
 from langlauf.settings import Settings
 from langlauf.store.tools.drivers import inspector_of
 from langlauf.version import VERSION
 
-_STYLES = {Level.OK: "green", Level.WARNING: "yellow", Level.ERROR: "bold red", Level.UNKNOWN: "magenta"}
+_STYLES = {
+    CheckLevel.OK: "green",
+    CheckLevel.WARNING: "yellow",
+    CheckLevel.ERROR: "bold red",
+    CheckLevel.UNKNOWN: "magenta",
+}
 _DEEP_SECONDS = 3_600.0
 
 
@@ -59,9 +64,9 @@ def doctor(
 def exit_code(findings: list[Finding], *, strict: bool) -> int:
     """Return the exit code; errors take precedence over checks that could not run."""
     levels = {finding.level for finding in findings}
-    if Level.ERROR in levels or (strict and Level.WARNING in levels):
+    if CheckLevel.ERROR in levels or (strict and CheckLevel.WARNING in levels):
         return ExitCode.FAILED
-    return ExitCode.USAGE if Level.UNKNOWN in levels else ExitCode.OK
+    return ExitCode.USAGE if CheckLevel.UNKNOWN in levels else ExitCode.OK
 
 
 def _examined(settings: Settings, *, named: bool, deep: bool) -> tuple[str, Iterator[Finding]]:
@@ -71,20 +76,22 @@ def _examined(settings: Settings, *, named: bool, deep: bool) -> tuple[str, Iter
         return "no store", iter([_unchecked("store", error.message)])
 
     def look() -> Iterator[Finding]:
-        seconds = _DEEP_SECONDS if deep else SECONDS
+        seconds = _DEEP_SECONDS if deep else CHECK_SECONDS
         try:
-            with closing(inspector_of(place, seconds=seconds)) as examiner, payloads_for(settings) as payloads:
-                patient = Patient(settings, place, examiner, named=named, payloads=payloads, deep=deep, version=VERSION)
-                yield from examined(patient, seconds=seconds)
+            with closing(inspector_of(place, seconds=seconds)) as inspector, payloads_for(settings) as payloads:
+                target = DoctorTarget(
+                    settings, place, inspector, named=named, payloads=payloads, deep=deep, version=VERSION
+                )
+                yield from run_checks(target, seconds=seconds)
         except (LanglaufError, CommandError) as error:
             step = "langlauf serve --help"
-            yield Finding("store", Level.UNKNOWN, str(error), step)
+            yield Finding("store", CheckLevel.UNKNOWN, str(error), step)
 
     return place.shown, look()
 
 
 def _unchecked(name: str, words: str) -> Finding:
-    return Finding(name, Level.UNKNOWN, words, "langlauf serve --help")
+    return Finding(name, CheckLevel.UNKNOWN, words, "langlauf serve --help")
 
 
 def _collect(found: Iterator[Finding]) -> list[Finding]:
@@ -107,9 +114,9 @@ def _spinner() -> Iterator[Callable[[str], None]]:
 
 
 def _print(shown: str, findings: list[Finding], *, as_json: bool) -> None:
-    counts = {level.value: sum(one.level is level for one in findings) for level in Level}
+    counts = {level.value: sum(one.level is level for one in findings) for level in CheckLevel}
     if as_json:
-        ok = not counts[Level.ERROR] and not counts[Level.UNKNOWN]
+        ok = not counts[CheckLevel.ERROR] and not counts[CheckLevel.UNKNOWN]
         click.echo(msgspec.json.encode({"ok": ok, "store": shown, "counts": counts, "findings": findings}))
         return
     console = Console()
@@ -120,7 +127,7 @@ def _print(shown: str, findings: list[Finding], *, as_json: bool) -> None:
             click.echo(f"{one.level:8} {one.name:18} {plain(one.seen)}")
             if one.next is not None:
                 click.echo(f"{'':8} {'next':18} {one.next}")
-    others = [f"{count} {level}" for level, count in counts.items() if count and level != Level.OK]
+    others = [f"{count} {level}" for level, count in counts.items() if count and level != CheckLevel.OK]
     click.echo(f"{shown}: {len(findings)} checks, {', '.join(others) or 'no problems'}", err=True)
 
 
@@ -129,7 +136,7 @@ def _table(findings: list[Finding]) -> Table:
     for heading in ("", "check", "seen"):
         table.add_column(heading, overflow="fold")
     for one in findings:
-        seen = Text(one.seen, style="dim" if one.level is Level.OK else "")
+        seen = Text(one.seen, style="dim" if one.level is CheckLevel.OK else "")
         if one.next is not None:
             seen.append(f"\n→ {one.next}", style="bold")
         table.add_row(Text(one.level, style=_STYLES[one.level]), Text(one.name), seen)

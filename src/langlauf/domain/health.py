@@ -1,11 +1,21 @@
 """Health of a deployment: reports of workers, successes of periodic duties, and the rules that find problems."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from enum import StrEnum
 from typing import Any
 
 import msgspec
 
+from langlauf.domain.health_rules import (
+    FAILURES,
+    LONG_WAIT,
+    MIN_ENDED,
+    NO_WORKER,
+    SILENT_WORKER,
+    SLOW_CANCEL,
+    STORE_UNWRITABLE,
+    UNKNOWN_ANALYSIS,
+    Severity,
+)
 from langlauf.domain.instant import Instant, seconds_between
 from langlauf.domain.statistics import JobCounts, OpsStatistics
 
@@ -85,31 +95,12 @@ class DutySuccess(msgspec.Struct, frozen=True):
     host: str
 
 
-#: Stopping takes a moment; after a minute somebody should know.
-CANCEL_SECONDS = 60.0
-#: A job that waits longer than this, in seconds, is worth a word although nothing else is wrong.
-LONG_WAIT_SECONDS = 300.0
-#: A share of failures above this is worth a word, once so many have ended that it means something.
-FAILED_SHARE = 0.1
-FEW_ENDED = 20
-#: More names than these are left out of a sentence.
+#: A message names at most so many analyses.
 _MOST_NAMES = 5
 
 
-#: What can be wrong, by name.
-FINDINGS = ("store_unwell", "no_worker", "silent", "nobody_knows", "long_wait", "failing", "canceling")
-
-
-class Severity(StrEnum):
-    """How grave something is."""
-
-    OK = "ok"
-    WARN = "warn"
-    BAD = "bad"
-
-
 class HealthFinding(msgspec.Struct, frozen=True):
-    """One thing that is wrong, by a name for its sentence, with what goes into it."""
+    """A violated rule by its name, with the values of its message."""
 
     level: Severity
     name: str
@@ -117,49 +108,48 @@ class HealthFinding(msgspec.Struct, frozen=True):
 
 
 class Health(msgspec.Struct, frozen=True):
-    """What is wrong, the gravest first; nothing where all is well."""
+    """The violated rules, the most severe first."""
 
     findings: list[HealthFinding]
 
     @property
     def level(self) -> Severity:
-        """As grave as the gravest."""
+        """The severity of the most severe finding."""
         return self.findings[0].level if self.findings else Severity.OK
 
 
 def check_health(seen: OpsStatistics, workers: Sequence[WorkerStatus], *, writable: bool = True) -> Health:
-    """Looks at all of it; `writable` is whether the store takes writes."""
-    unwell = [] if writable else [HealthFinding(Severity.BAD, "store_unwell")]
-    found = [*unwell, *_of_workers(seen, workers), *_of_queues(seen, workers), *_of_ends(seen)]
+    """Return the violated rules; `writable` is whether the store takes writes."""
+    unwell = [] if writable else [HealthFinding(STORE_UNWRITABLE.severity, STORE_UNWRITABLE.name)]
+    found = [*unwell, *_worker_findings(seen, workers), *_queue_findings(seen, workers), *_ended_findings(seen)]
     return Health(sorted(found, key=lambda one: one.level is not Severity.BAD))
 
 
-def _of_workers(seen: OpsStatistics, workers: Sequence[WorkerStatus]) -> list[HealthFinding]:
+def _worker_findings(seen: OpsStatistics, workers: Sequence[WorkerStatus]) -> list[HealthFinding]:
     if not any(worker.works(seen.at) for worker in workers):
-        return [HealthFinding(Severity.BAD, "no_worker", {"waiting": seen.total.waiting})]
+        return [HealthFinding(NO_WORKER.severity, NO_WORKER.name, {"waiting": seen.total.waiting})]
     silent = [worker for worker in workers if worker.silent(seen.at)]
     held = sum(worker.held for worker in silent)
     if not silent:
         return []
     longest = max(worker.quiet_seconds(seen.at) for worker in silent)
-    level = Severity.BAD if held else Severity.WARN
-    return [HealthFinding(level, "silent", {"workers": len(silent), "seconds": longest, "jobs": held})]
+    level = SILENT_WORKER.severity if held else Severity.WARN
+    return [HealthFinding(level, SILENT_WORKER.name, {"workers": len(silent), "seconds": longest, "jobs": held})]
 
 
-def _of_queues(seen: OpsStatistics, workers: Sequence[WorkerStatus]) -> list[HealthFinding]:
+def _queue_findings(seen: OpsStatistics, workers: Sequence[WorkerStatus]) -> list[HealthFinding]:
     known = runnable_analyses(workers, seen.at)
-    nobodys = [one for one in seen.analyses if known and one.waiting and one.name not in known]
+    unknown = [one for one in seen.analyses if known and one.waiting and one.name not in known]
     found = []
-    if nobodys:
-        names = ", ".join(one.name for one in nobodys[:_MOST_NAMES]) + (" …" if len(nobodys) > _MOST_NAMES else "")
-        values = {"analyses": names, "waiting": sum(one.waiting for one in nobodys)}
-        found.append(HealthFinding(Severity.BAD, "nobody_knows", values))
-    late = [one for one in seen.analyses if one not in nobodys and _oldest(one, seen) > LONG_WAIT_SECONDS]
+    if unknown:
+        names = ", ".join(one.name for one in unknown[:_MOST_NAMES]) + (" …" if len(unknown) > _MOST_NAMES else "")
+        values = {"analyses": names, "waiting": sum(one.waiting for one in unknown)}
+        found.append(HealthFinding(UNKNOWN_ANALYSIS.severity, UNKNOWN_ANALYSIS.name, values))
+    late = [one for one in seen.analyses if one not in unknown and _oldest(one, seen) > LONG_WAIT.threshold]
     if late:
         longest = max(late, key=lambda one: _oldest(one, seen))
-        found.append(
-            HealthFinding(Severity.WARN, "long_wait", {"analysis": longest.name, "seconds": _oldest(longest, seen)})
-        )
+        values = {"analysis": longest.name, "seconds": _oldest(longest, seen)}
+        found.append(HealthFinding(LONG_WAIT.severity, LONG_WAIT.name, values))
     return found
 
 
@@ -167,16 +157,14 @@ def _oldest(one: JobCounts, seen: OpsStatistics) -> float:
     return 0.0 if one.oldest_at is None else seconds_between(one.oldest_at, seen.at)
 
 
-def _of_ends(seen: OpsStatistics) -> list[HealthFinding]:
+def _ended_findings(seen: OpsStatistics) -> list[HealthFinding]:
     found = []
     total = seen.total
-    if total.ended >= FEW_ENDED and total.failed > FAILED_SHARE * total.ended:
-        code = seen.failures[0].code
-        found.append(
-            HealthFinding(Severity.WARN, "failing", {"failed": total.failed, "ended": total.ended, "code": code})
-        )
+    if total.ended >= MIN_ENDED and total.failed > FAILURES.threshold * total.ended:
+        values = {"failed": total.failed, "ended": total.ended, "code": seen.failures[0].code}
+        found.append(HealthFinding(FAILURES.severity, FAILURES.name, values))
     if seen.canceling:
         since = seen.canceling[0].cancel_requested_at or seen.at
         values = {"jobs": len(seen.canceling), "seconds": seconds_between(since, seen.at)}
-        found.append(HealthFinding(Severity.WARN, "canceling", values))
+        found.append(HealthFinding(SLOW_CANCEL.severity, SLOW_CANCEL.name, values))
     return found

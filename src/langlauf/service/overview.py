@@ -9,7 +9,8 @@ from langlauf.auth.caller import Caller
 from langlauf.clock import Clock
 from langlauf.domain.access import Scope
 from langlauf.domain.failure_groups import FailedJob, FailureGroup, group_failures
-from langlauf.domain.health import CANCEL_SECONDS, Health, WorkerStatus, check_health, runnable_analyses
+from langlauf.domain.health import Health, WorkerStatus, check_health, runnable_analyses
+from langlauf.domain.health_rules import SLOW_CANCEL
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.statistics import OpsStatistics, TimeRange, ops_statistics
 from langlauf.service.single_flight import CachedRead
@@ -86,7 +87,7 @@ class Overviews:
         now = self._clock.now()
         seen = await source.overview(since=after(now, -span.seconds), most=MOST_ENDED)
         # Counting takes a moment: requests go on meanwhile.
-        return await asyncio.to_thread(ops_statistics, seen, span, now, cancel_seconds=CANCEL_SECONDS)
+        return await asyncio.to_thread(ops_statistics, seen, span, now, cancel_seconds=SLOW_CANCEL.threshold)
 
 
 #: So many tell what goes wrong; grouping more would keep a reader waiting.

@@ -3,14 +3,11 @@
 from typing import Any
 
 from langlauf.domain.health import (
-    FEW_ENDED,
-    FINDINGS,
-    LONG_WAIT_SECONDS,
-    Severity,
     WorkerReport,
     WorkerStatus,
     check_health,
 )
+from langlauf.domain.health_rules import LONG_WAIT, MIN_ENDED, OPS_RULES, Severity
 from langlauf.domain.instant import after
 from langlauf.domain.overview import Overview, WaitingJobs
 from langlauf.domain.statistics import OpsStatistics
@@ -40,7 +37,7 @@ def found(seen: Overview | OpsStatistics, *workers: WorkerStatus) -> list[tuple[
     """What is wrong, by name."""
     shown = made(seen) if isinstance(seen, Overview) else seen
     result = check_health(shown, workers or [worker()])
-    assert {one.name for one in result.findings} <= set(FINDINGS)
+    assert {one.name for one in result.findings} <= {rule.name for rule in OPS_RULES}
     assert result.level == (result.findings[0].level if result.findings else Severity.OK)
     return [(one.name, one.level) for one in result.findings]
 
@@ -60,7 +57,7 @@ def test_a_store_that_takes_no_writes_comes_first() -> None:
     """Whatever else is wrong follows from it, or can wait."""
     result = check_health(made(waiting(999, "route")), [worker()], writable=False)
     first, *others = result.findings
-    assert (first.name, first.level, len(others)) == ("store_unwell", Severity.BAD, 1)
+    assert (first.name, first.level, len(others)) == ("store_unwritable", Severity.BAD, 1)
 
 
 def test_somebody_must_work() -> None:
@@ -69,30 +66,30 @@ def test_somebody_must_work() -> None:
     assert found(look(), worker(stopping=True)) == alone
     assert found(look(), worker(11.1)) == alone
     assert found(look(), worker(11.0)) == []
-    assert found(look(), worker(), worker(60)) == [("silent", Severity.WARN)]
-    assert found(look(), worker(), worker(60, held=2)) == [("silent", Severity.BAD)]
+    assert found(look(), worker(), worker(60)) == [("silent_worker", Severity.WARN)]
+    assert found(look(), worker(), worker(60, held=2)) == [("silent_worker", Severity.BAD)]
 
 
 def test_what_waits_must_be_known_to_a_worker() -> None:
     """However short it waits; a long wait besides is not said twice."""
-    assert found(waiting(1, "route")) == [("nobody_knows", Severity.BAD)]
-    assert found(waiting(999, "route")) == [("nobody_knows", Severity.BAD)]
+    assert found(waiting(1, "route")) == [("unknown_analysis", Severity.BAD)]
+    assert found(waiting(999, "route")) == [("unknown_analysis", Severity.BAD)]
     assert found(waiting(1, "route"), worker(), worker(analyses=("route",))) == []
 
 
 def test_a_long_wait_is_worth_a_word() -> None:
     """Beyond its threshold."""
-    assert found(waiting(LONG_WAIT_SECONDS)) == []
-    assert found(waiting(LONG_WAIT_SECONDS + 0.1)) == [("long_wait", Severity.WARN)]
+    assert found(waiting(LONG_WAIT.threshold)) == []
+    assert found(waiting(LONG_WAIT.threshold + 0.1)) == [("long_wait", Severity.WARN)]
 
 
 def test_many_failures_are_worth_a_word() -> None:
     """More than one in ten, once there are enough to tell."""
     bad = [ended(number, status="failed") for number in range(3)]
-    good = [ended(number) for number in range(FEW_ENDED)]
-    assert found(look(*bad[:2], *good[: FEW_ENDED - 2])) == []
-    assert found(look(*bad, *good[: FEW_ENDED - 3])) == [("failing", Severity.WARN)]
-    assert found(look(*bad, *good[: FEW_ENDED - 4])) == []
+    good = [ended(number) for number in range(MIN_ENDED)]
+    assert found(look(*bad[:2], *good[: MIN_ENDED - 2])) == []
+    assert found(look(*bad, *good[: MIN_ENDED - 3])) == [("failures", Severity.WARN)]
+    assert found(look(*bad, *good[: MIN_ENDED - 4])) == []
 
 
 def test_the_gravest_comes_first() -> None:
@@ -100,5 +97,5 @@ def test_the_gravest_comes_first() -> None:
     stuck = underway(900, cancel_requested_at=after(NOW, -90))
     late = WaitingJobs("org-a", "survey", 1, after(NOW, -999))
     seen = look(underway=[stuck], queues=[late, WaitingJobs("org-a", "route", 1, NOW)])
-    names = [("nobody_knows", Severity.BAD), ("long_wait", Severity.WARN), ("canceling", Severity.WARN)]
+    names = [("unknown_analysis", Severity.BAD), ("long_wait", Severity.WARN), ("slow_cancel", Severity.WARN)]
     assert found(seen) == names

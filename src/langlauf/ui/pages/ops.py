@@ -9,14 +9,11 @@ from langlauf.api.context import ApiContext
 from langlauf.auth.caller import Caller, is_valid_name
 from langlauf.domain.access import Scope
 from langlauf.domain.health import (
-    CANCEL_SECONDS,
-    FAILED_SHARE,
-    FEW_ENDED,
-    LONG_WAIT_SECONDS,
     MISSED_REPORTS,
     HealthFinding,
     WorkerStatus,
 )
+from langlauf.domain.health_rules import FAILURES, LONG_WAIT, MIN_ENDED, SLOW_CANCEL
 from langlauf.domain.instant import Instant, seconds_between
 from langlauf.domain.statistics import OpsStatistics, TimeRange
 from langlauf.problems import bad_request, forbidden
@@ -132,10 +129,10 @@ def _health_rules() -> dict[str, str]:
     """The thresholds, as the page names them."""
     return {
         "reports": str(MISSED_REPORTS),
-        "wait": format_seconds(LONG_WAIT_SECONDS),
-        "share": f"{FAILED_SHARE:.0%}".replace("%", " %"),
-        "few": str(FEW_ENDED),
-        "cancel": format_seconds(CANCEL_SECONDS),
+        "wait": format_seconds(LONG_WAIT.threshold),
+        "share": f"{FAILURES.threshold:.0%}".replace("%", " %"),
+        "few": str(MIN_ENDED),
+        "cancel": format_seconds(SLOW_CANCEL.threshold),
     }
 
 

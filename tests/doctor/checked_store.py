@@ -44,7 +44,7 @@ class RealTime:
         """Time passes anyway."""
 
 
-class Found(NamedTuple):
+class DoctorReport(NamedTuple):
     """What the command said."""
 
     exit_code: int
@@ -57,7 +57,7 @@ class Found(NamedTuple):
         return {name: level for name, level in self.levels.items() if level != "ok"}
 
 
-class Ward(NamedTuple):
+class CheckedStore(NamedTuple):
     """A store of one kind."""
 
     kind: str
@@ -66,7 +66,7 @@ class Ward(NamedTuple):
     #: what is wrong with its surroundings, whatever the store is like
     given: frozenset[str] = frozenset()
 
-    def examine(self, *flags: str, **settings: str) -> Found:
+    def examine(self, *flags: str, **settings: str) -> DoctorReport:
         """Runs the command on it."""
         outside = {name: None for name in os.environ if name.startswith(_OURS)}
         env: Mapping[str, str | None] = {**outside, **SETTINGS, **settings}
@@ -74,7 +74,7 @@ class Ward(NamedTuple):
         assert said.stdout, said.output
         findings = {one["name"]: one for one in json.loads(said.stdout)["findings"]}
         levels = {name: one["level"] for name, one in findings.items() if name not in self.given}
-        return Found(said.exit_code, levels, findings)
+        return DoctorReport(said.exit_code, levels, findings)
 
     def run(self, *statements: str) -> None:
         """Changes the store as no driver would."""
@@ -187,18 +187,18 @@ END $$
 """
 
 
-def copied(sound: Path, folder: Path) -> Ward:
+def copied(sound: Path, folder: Path) -> CheckedStore:
     """A file of its own for one fault: a copy of one that is well."""
     path = folder / "store.db"
     shutil.copy(sound, path)
     path.chmod(0o600)
-    return Ward("sqlite", str(path), folder)
+    return CheckedStore("sqlite", str(path), folder)
 
 
-def refilled(url: str, folder: Path, given: frozenset[str] = OF_SHARED_SERVER) -> Ward:
+def refilled(url: str, folder: Path, given: frozenset[str] = OF_SHARED_SERVER) -> CheckedStore:
     """A database that has what one in good health has, and nothing else, whatever was in it before."""
     execute(url, _EMPTY)
-    made = Ward("postgres", url, folder, given)
+    made = CheckedStore("postgres", url, folder, given)
     made.use(healthy)
     return made
 

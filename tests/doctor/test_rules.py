@@ -6,18 +6,18 @@ from typing import NamedTuple
 
 import pytest
 
+from langlauf.doctor import CHECKS
 from langlauf.doctor.check import Needs
-from langlauf.doctor.registry import CHECKS
 from langlauf.domain.instant import SECOND
 from langlauf.service.keys import KeyService
 from langlauf.store.protocol import Store
-from tests.doctor.scene import Ward, held, maker, report, with_blob
+from tests.doctor.checked_store import CheckedStore, held, maker, report, with_blob
 
 _HOUR = 3_600 * SECOND
 _DAY = 24 * _HOUR
 
 
-def test_a_store_in_good_health_has_no_finding(sqlite: Ward) -> None:
+def test_a_store_in_good_health_has_no_finding(sqlite: CheckedStore) -> None:
     """Every check is made, and all is well, also the second time."""
     assert (sqlite.examine().exit_code, sqlite.examine().wrong) == (0, {})
     found = sqlite.examine("--strict", LANGLAUF_BLOBS=str(sqlite.folder / "blobs"))
@@ -26,104 +26,104 @@ def test_a_store_in_good_health_has_no_finding(sqlite: Ward) -> None:
     assert all(one["next"] is None and one["seen"] for one in found.findings.values())
 
 
-def _ended_lease(ward: Ward) -> None:
-    ward.use(held)
-    ward.run(f"UPDATE leases SET expires_at = {ward.now() - _HOUR}")
+def _ended_lease(store: CheckedStore) -> None:
+    store.use(held)
+    store.run(f"UPDATE leases SET expires_at = {store.now() - _HOUR}")
 
 
-def _silent_worker(ward: Ward) -> None:
-    ward.use(held)
-    ward.run(f"UPDATE workers SET seen_at = {ward.now() - _HOUR}")
+def _silent_worker(store: CheckedStore) -> None:
+    store.use(held)
+    store.run(f"UPDATE workers SET seen_at = {store.now() - _HOUR}")
 
 
-def _nobody_there(ward: Ward) -> None:
-    ward.use(lambda store: maker(store).queued())
-    ward.run("DELETE FROM workers")
+def _nobody_there(store: CheckedStore) -> None:
+    store.use(lambda store: maker(store).queued())
+    store.run("DELETE FROM workers")
 
 
-def _unknown_analysis(ward: Ward) -> None:
-    ward.use(lambda store: maker(store).queued())
+def _unknown_analysis(store: CheckedStore) -> None:
+    store.use(lambda store: maker(store).queued())
 
 
-def _unknown_retry(ward: Ward) -> None:
-    ward.use(lambda store: maker(store).retrying())
+def _unknown_retry(store: CheckedStore) -> None:
+    store.use(lambda store: maker(store).retrying())
 
 
-def _other_version(ward: Ward) -> None:
-    ward.use(lambda store: store.workers.note(report(store, "worker-2", version="0.0.1")))
+def _other_version(store: CheckedStore) -> None:
+    store.use(lambda store: store.workers.note(report(store, "worker-2", version="0.0.1")))
 
 
-def _other_lease(ward: Ward) -> None:
-    ward.use(lambda store: store.workers.note(report(store, "worker-2", every_seconds=300.0)))
+def _other_lease(store: CheckedStore) -> None:
+    store.use(lambda store: store.workers.note(report(store, "worker-2", every_seconds=300.0)))
 
 
-def _stale(duty: str) -> Callable[[Ward], None]:
-    def plant(ward: Ward) -> None:
-        ward.use(held)
-        ward.run(f"UPDATE duties SET succeeded_at = {ward.now() - _DAY} WHERE name = '{duty}'")
+def _stale(duty: str) -> Callable[[CheckedStore], None]:
+    def plant(store: CheckedStore) -> None:
+        store.use(held)
+        store.run(f"UPDATE duties SET succeeded_at = {store.now() - _DAY} WHERE name = '{duty}'")
 
     return plant
 
 
-def _waits_long(ward: Ward) -> None:
+def _waits_long(store: CheckedStore) -> None:
     async def queued(store: Store) -> None:
         job = await maker(store).queued()
         await store.workers.note(report(store, "worker-2", analyses=(job.analysis,)))
 
-    ward.use(queued)
-    ward.run(f"UPDATE jobs SET queued_at = {ward.now() - _HOUR} WHERE finished_at IS NULL")
+    store.use(queued)
+    store.run(f"UPDATE jobs SET queued_at = {store.now() - _HOUR} WHERE finished_at IS NULL")
 
 
-def _runs_long(ward: Ward) -> None:
-    ward.use(held)
-    long_ago = ward.now() - 3 * _DAY
-    ward.run(f"UPDATE jobs SET queued_at = {long_ago}, started_at = {long_ago} WHERE finished_at IS NULL")
+def _runs_long(store: CheckedStore) -> None:
+    store.use(held)
+    long_ago = store.now() - 3 * _DAY
+    store.run(f"UPDATE jobs SET queued_at = {long_ago}, started_at = {long_ago} WHERE finished_at IS NULL")
 
 
-def _does_not_stop(ward: Ward) -> None:
-    ward.use(held)
-    ward.run(
-        f"UPDATE jobs SET cancel_requested_at = {ward.now() - _HOUR}, canceled_by = 'user' WHERE finished_at IS NULL"
+def _does_not_stop(store: CheckedStore) -> None:
+    store.use(held)
+    store.run(
+        f"UPDATE jobs SET cancel_requested_at = {store.now() - _HOUR}, canceled_by = 'user' WHERE finished_at IS NULL"
     )
 
 
-def _retry_overdue(ward: Ward) -> None:
-    ward.use(lambda store: maker(store).retrying())
-    ward.run(f"UPDATE jobs SET next_attempt_at = {ward.now() - _HOUR} WHERE next_attempt_at IS NOT NULL")
+def _retry_overdue(store: CheckedStore) -> None:
+    store.use(lambda store: maker(store).retrying())
+    store.run(f"UPDATE jobs SET next_attempt_at = {store.now() - _HOUR} WHERE next_attempt_at IS NOT NULL")
 
 
-def _kept_too_long(ward: Ward) -> None:
-    long_ago = ward.now() - 5 * _DAY
-    ward.force(
+def _kept_too_long(store: CheckedStore) -> None:
+    long_ago = store.now() - 5 * _DAY
+    store.force(
         f"UPDATE job_rows SET queued_at = {long_ago}, started_at = {long_ago}, attempt_started_at = {long_ago}, "
         f"finished_at = {long_ago}, updated_at = {long_ago} WHERE finished_at IS NOT NULL"
     )
 
 
-def _overdue_message(ward: Ward) -> None:
-    ward.run(
+def _overdue_message(store: CheckedStore) -> None:
+    store.run(
         "INSERT INTO notifications (org_id, notification_id, job_id, channel, template_key, delivery_status, "
         "attempt_count, dedupe_key, scheduled_at, created_at, payload_json, target, lane) "
         "SELECT org_id, 'n-1', job_id, 'webhook', 'async.job.completed', 'pending', 0, 'd-1', "
-        f"{ward.now() - _HOUR}, {ward.now() - _HOUR}, "
+        f"{store.now() - _HOUR}, {store.now() - _HOUR}, "
         "'{}', 'https://example.org', 'l-1' FROM jobs"
     )
 
 
-def _endpoint_off(ward: Ward) -> None:
-    ward.run(
+def _endpoint_off(store: CheckedStore) -> None:
+    store.run(
         "INSERT INTO webhook_endpoints (org_id, endpoint_id, url, name, subjects, created_at, version, disabled_at, "
         "disabled_reason) VALUES ('org-a', 'e-1', 'https://example.org', 'one', ',completed,', 1, 1, 1, 'failing')"
     )
 
 
-def _dropped_index(ward: Ward) -> None:
-    ward.run("DROP INDEX idx_job_results_final")
+def _dropped_index(store: CheckedStore) -> None:
+    store.run("DROP INDEX idx_job_results_final")
 
 
-def _dropped_trigger(ward: Ward) -> None:
-    trigger = "jobs_start_queued ON job_rows" if ward.kind == "postgres" else "job_events_are_appended"
-    ward.run(f"DROP TRIGGER {trigger}")
+def _dropped_trigger(store: CheckedStore) -> None:
+    trigger = "jobs_start_queued ON job_rows" if store.kind == "postgres" else "job_events_are_appended"
+    store.run(f"DROP TRIGGER {trigger}")
 
 
 class Fault(NamedTuple):
@@ -131,7 +131,7 @@ class Fault(NamedTuple):
 
     name: str
     level: str
-    plant: Callable[[Ward], None]
+    plant: Callable[[CheckedStore], None]
     also: frozenset[str] = frozenset()
 
 
@@ -156,7 +156,7 @@ FAULTS = (
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=[f"{fault.name}-{fault.plant.__name__}" for fault in FAULTS])
-def test_a_planted_fault_is_found_by_its_check(either: Ward, fault: Fault) -> None:
+def test_a_planted_fault_is_found_by_its_check(either: CheckedStore, fault: Fault) -> None:
     """It is found by name, with a next step, and by no other check than those that it must reach as well."""
     fault.plant(either)
     found = either.examine()
@@ -167,7 +167,9 @@ def test_a_planted_fault_is_found_by_its_check(either: Ward, fault: Fault) -> No
 
 
 @pytest.mark.parametrize("plant", [_dropped_index, _dropped_trigger])
-def test_what_is_missing_of_the_schema_is_found(either_schema: Ward, plant: Callable[[Ward], None]) -> None:
+def test_what_is_missing_of_the_schema_is_found(
+    either_schema: CheckedStore, plant: Callable[[CheckedStore], None]
+) -> None:
     """A unique index or a trigger that somebody dropped is an error."""
     plant(either_schema)
     found = either_schema.examine()
@@ -175,18 +177,18 @@ def test_what_is_missing_of_the_schema_is_found(either_schema: Ward, plant: Call
     assert "missing" in found.findings["schema_objects"]["seen"]
 
 
-def test_warnings_count_where_that_is_asked_for(sqlite: Ward) -> None:
+def test_warnings_count_where_that_is_asked_for(sqlite: CheckedStore) -> None:
     """They are no failure by themselves, and with --strict they are."""
     _endpoint_off(sqlite)
     assert sqlite.examine().exit_code == 0
     assert sqlite.examine("--strict").exit_code == 1
 
 
-def _blobs(ward: Ward) -> list[Path]:
-    return [path for path in (ward.folder / "blobs").rglob("*") if path.is_file()]
+def _blobs(store: CheckedStore) -> list[Path]:
+    return [path for path in (store.folder / "blobs").rglob("*") if path.is_file()]
 
 
-def test_a_missing_blob_is_found(either: Ward) -> None:
+def test_a_missing_blob_is_found(either: CheckedStore) -> None:
     """A row names what is not there any more."""
     either.use(with_blob, inline=1)
     place = {"LANGLAUF_BLOBS": str(either.folder / "blobs")}
@@ -203,7 +205,7 @@ def test_a_missing_blob_is_found(either: Ward) -> None:
     assert either.examine().wrong == {"blobs_missing": "error"}  # nobody says where they are
 
 
-def test_blobs_of_another_store_are_found(either: Ward) -> None:
+def test_blobs_of_another_store_are_found(either: CheckedStore) -> None:
     """The store is a copy: no server starts on them."""
 
     async def claim(store: Store) -> None:
@@ -220,7 +222,7 @@ def test_blobs_of_another_store_are_found(either: Ward) -> None:
     assert "langlauf blobs take-over" in found.findings["blobs_owner"]["next"]
 
 
-def test_an_orphaned_blob_is_found(either: Ward) -> None:
+def test_an_orphaned_blob_is_found(either: CheckedStore) -> None:
     """No row names it, and none ever will."""
     either.use(with_blob, inline=1)
     [blob] = _blobs(either)
@@ -241,13 +243,13 @@ def test_an_orphaned_blob_is_found(either: Ward) -> None:
     ],
 )
 def test_settings_that_do_not_go_together_are_found(
-    sqlite: Ward, name: str, level: str, settings: dict[str, str]
+    sqlite: CheckedStore, name: str, level: str, settings: dict[str, str]
 ) -> None:
     """Each by its name."""
     assert sqlite.examine(**settings).wrong == {name: level}
 
 
-def test_keys_without_an_operator_are_told(either: Ward) -> None:
+def test_keys_without_an_operator_are_told(either: CheckedStore) -> None:
     """No key reads `/metrics`, so an operator's token is needed."""
     either.use(lambda store: KeyService(store.access, store.clock).create("org-a"))
     found = either.examine()
@@ -256,7 +258,7 @@ def test_keys_without_an_operator_are_told(either: Ward) -> None:
     assert either.examine(API_AUTH_TOKEN="a-long-token").wrong == {}
 
 
-def test_a_setting_that_cannot_be_used_is_told(sqlite: Ward) -> None:
+def test_a_setting_that_cannot_be_used_is_told(sqlite: CheckedStore) -> None:
     """Then nothing can be checked."""
     found = sqlite.examine(LANGLAUF_LEASE_SECONDS="soon")
     assert (found.exit_code, set(found.wrong)) == (2, {"settings"})
