@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # a process that runs the analyses of an application loads ne
     from starlette.types import ASGIApp
 
     from langlauf.api.context import ApiContext
+    from langlauf.auth.limit_memory import LimitMemory
     from langlauf.bootstrap import Runtime
 
 F = TypeVar("F", bound=Function)
@@ -64,6 +65,7 @@ class Langlauf:
         self._context: ApiContext | None = None
         self._settings = settings
         self._target: str | None = None
+        self._limits: LimitMemory | None = None
 
     @property
     def settings(self) -> Settings:
@@ -72,15 +74,17 @@ class Langlauf:
             self._settings = load_settings()
         return self._settings
 
-    def use(self, settings: Settings, target: str | None = None) -> None:
+    def use(self, settings: Settings, target: str | None = None, limits: "LimitMemory | None" = None) -> None:
         """Takes other settings, before anything runs.
 
         With a `target`, the `module:name` of this application, its workers are processes of their own that load it.
+        `limits` counts rates and slots for several API processes together.
         """
         if self.runtime is not None:
             raise LanglaufError("the application runs already; its settings can no longer change")
         self._settings = settings
         self._target = target
+        self._limits = limits
 
     @overload
     def analysis(self, function: F, /) -> F: ...
@@ -109,9 +113,9 @@ class Langlauf:
 
         if self.runtime is not None:
             raise LanglaufError("the application runs already: enter `lifespan()` once, in one place")
-        async with running(self.registry, self.settings, self.api_prefix, self._target) as runtime:
+        async with running(self.registry, self.settings, self.api_prefix, self._target, self._limits) as runtime:
             self.runtime = runtime
-            rates = rate_limits_from(self.settings)
+            rates = rate_limits_from(self.settings, self._limits)
             self._context = ApiContext(runtime.services, self.settings, self.api_prefix, runtime.alive, rates)
             try:
                 yield

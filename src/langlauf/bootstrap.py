@@ -10,6 +10,7 @@ from typing import Any
 
 from langlauf.analysis.registry import Registry
 from langlauf.auth.keyring import USES_EVERY_SECONDS, Authenticator, Keyring
+from langlauf.auth.limit_memory import LimitMemory
 from langlauf.auth.sessions import Sessions
 from langlauf.auth.tokens import JobTokens
 from langlauf.background import DutyRecorder, PeriodicDuty
@@ -164,7 +165,12 @@ def with_blobs(store: Store, blobs: Blobs | None, settings: Settings) -> Store:
 
 
 def make_services(
-    store: Store, registry: Registry, settings: Settings, hints: Hints, keyring: Keyring | None = None
+    store: Store,
+    registry: Registry,
+    settings: Settings,
+    hints: Hints,
+    keyring: Keyring | None = None,
+    limits: LimitMemory | None = None,
 ) -> Services:
     """The use cases over a store."""
     keyring = keyring or Keyring(store.access, store.clock)
@@ -173,7 +179,7 @@ def make_services(
     submissions = SubmitService(store, registry, settings, estimates, store.clock)
     reads = Reads(store, settings, estimates, store.clock)
     sessions = Sessions(access, store.access, store.clock)
-    slots = make_stream_slots(settings)
+    slots = make_stream_slots(settings, limits)
     return Services(
         registry,
         submissions,
@@ -204,16 +210,17 @@ def make_endpoints(store: Store, settings: Settings, *, operator: bool = False) 
     )
 
 
-def make_stream_slots(settings: Settings) -> StreamSlots:
+def make_stream_slots(settings: Settings, limits: LimitMemory | None = None) -> StreamSlots:
     """Places for requests that stay, some connections fewer than there are: one org leaves others some, all leave some.
 
     Without that a single org could hold every connection, whatever the number of streams that it may have.
     """
-    connections = settings.connection_limit
+    connections = settings.connection_limit * (settings.processes if limits is not None else 1)
     return StreamSlots(
         most_of_org=min(settings.max_streams_org, max(1, connections * 5 // 8)),
         most=min(settings.max_streams, max(1, connections * 3 // 4)),
         share=settings.credential_share / 100,
+        memory=limits,
     )
 
 
@@ -292,7 +299,11 @@ async def _write_last_uses(keyring: Keyring) -> None:
 
 @asynccontextmanager
 async def running(
-    registry: Registry, settings: Settings, prefix: str = "/analyze", target: str | None = None
+    registry: Registry,
+    settings: Settings,
+    prefix: str = "/analyze",
+    target: str | None = None,
+    limits: LimitMemory | None = None,
 ) -> AsyncIterator[Runtime]:
     """Opens everything, starts what works in the background, and stops it in the right order.
 
@@ -315,7 +326,7 @@ async def running(
         await store.blobs.check()
         keyring = Keyring(store.access, store.clock)
         stack.push_async_callback(_write_last_uses, keyring)
-        services = make_services(store, registry, settings, hints, keyring)
+        services = make_services(store, registry, settings, hints, keyring, limits)
         recorder = DutyRecorder(store.duties.note)
         duties = [
             PeriodicDuty(

@@ -231,7 +231,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("workers", "LANGLAUF_WORKERS", 1, _whole(0), "number", "Worker processes of this program; 0 serves without working."),
     Setting("max_running", "LANGLAUF_MAX_RUNNING", 8, _whole(1), "jobs", "How many jobs run at once over the whole deployment."),
     Setting("max_running_org", "LANGLAUF_MAX_RUNNING_PER_ORG", None, _whole(1), "jobs", "How many jobs of one org run at once over the whole deployment."),
-    Setting("processes", "LANGLAUF_PROCESSES", None, _whole(1), "number", "Processes that compute chunks of `job.map` at once, in each worker; else one per core."),
+    Setting("processes", "LANGLAUF_PROCESSES", 1, _whole(1), "number", "API processes of this server, behind one port; more than one needs PostgreSQL."),
+    Setting("map_processes", "LANGLAUF_MAP_PROCESSES", None, _whole(1), "number", "Processes that compute chunks of `job.map` at once, in each worker; else one per core."),
     Setting("executor", "LANGLAUF_EXECUTOR", "local", _executor, "URL", "Where chunks of `job.map` are computed: local, or dask://host:port of a scheduler (tls:// with TLS)."),
     Setting("process_memory", "LANGLAUF_PROCESS_MEMORY", None, _whole(_LEAST_MEMORY), "bytes", "How much memory a process that runs a plain `def` may take; at least 64 MiB."),
     Setting("child_env", "LANGLAUF_CHILD_ENV", (), variables, "list", "Variables of the environment that analyses may see beside the usual ones: names with commas between, such as DATABASE_URL,MY_*."),
@@ -327,7 +328,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     workers: int
     max_running: int
     max_running_org: int | None
-    processes: int | None
+    processes: int
+    map_processes: int | None
     executor: str
     process_memory: int | None
     child_env: tuple[str, ...]
@@ -433,7 +435,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def process_count(self) -> int:
         """How many processes compute chunks at once, in each worker."""
-        return self.processes or len(os.sched_getaffinity(0))
+        return self.map_processes or len(os.sched_getaffinity(0))
 
     @property
     def dask_scheduler(self) -> str | None:

@@ -68,7 +68,7 @@ def test_without_its_output_a_function_still_returns(tmp_path: Path, how: str) -
         assert await result(runtime, await done(app, runtime, "streams", how=how)) == how
         assert await result(runtime, await done(app, runtime, "decimals")) == "fine"
 
-    run(app, tmp_path, body, LANGLAUF_PROCESSES="1")
+    run(app, tmp_path, body, LANGLAUF_MAP_PROCESSES="1")
 
 
 @pytest.mark.parametrize("number", [signal.SIGRTMIN + 2, signal.SIGXCPU])
@@ -137,7 +137,7 @@ def test_a_function_finds_its_process_as_it_was(tmp_path: Path) -> None:
             "handled": True,
         }
 
-    run(app, tmp_path, body, LANGLAUF_PROCESSES="1")
+    run(app, tmp_path, body, LANGLAUF_MAP_PROCESSES="1")
 
 
 def test_a_function_finds_the_settings_of_python_and_the_system_as_they_were(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_a_function_finds_the_settings_of_python_and_the_system_as_they_were(tmp
         assert first["drawn"] == following.getrandbits(48)
         assert after["drawn"] != following.getrandbits(48)
 
-    run(app, tmp_path, body, LANGLAUF_PROCESSES="1")
+    run(app, tmp_path, body, LANGLAUF_MAP_PROCESSES="1")
 
 
 def test_a_process_that_gave_something_up_for_good_is_not_used_again(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_a_process_that_gave_something_up_for_good_is_not_used_again(tmp_path: P
         first = await result(runtime, await done(app, runtime, "steps_down"))
         assert (await result(runtime, await done(app, runtime, "looks")))["pid"] != first
 
-    run(app, tmp_path, body, LANGLAUF_PROCESSES="1")
+    run(app, tmp_path, body, LANGLAUF_MAP_PROCESSES="1")
 
 
 def test_an_orphan_is_ended_with_the_process_it_comes_from(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_an_orphan_is_ended_with_the_process_it_comes_from(tmp_path: Path) -> No
         await _gone(int(pid))
         await _gone(first["pid"])
 
-    run(app, tmp_path, body, LANGLAUF_PROCESSES="1")
+    run(app, tmp_path, body, LANGLAUF_MAP_PROCESSES="1")
 
 
 def test_many_items_do_not_hold_up_the_event_loop(tmp_path: Path) -> None:

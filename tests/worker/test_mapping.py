@@ -47,7 +47,7 @@ def test_chunks_run_side_by_side(tmp_path: Path) -> None:
         assert len(set(found["pids"])) == 3
         assert os.getpid() not in found["pids"]
 
-    run(app, tmp_path, body, LANGLAUF_PROCESSES="3")
+    run(app, tmp_path, body, LANGLAUF_MAP_PROCESSES="3")
 
 
 def test_a_map_with_a_step_reports_how_far_it_is(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_chunk_whose_process_dies_costs_an_attempt_and_no_other_chunk(tmp_path
         lines = ledger.read_text(encoding="utf-8").splitlines()
         assert sorted(lines) == [*(f"square {number}" for number in range(5)), "square 5", "square 5"]
 
-    run(app, tmp_path, body, LANGLAUF_PROCESSES="1")
+    run(app, tmp_path, body, LANGLAUF_MAP_PROCESSES="1")
 
 
 @pytest.mark.parametrize("analysis", ["maps", "maps_on_loop"])
@@ -93,7 +93,7 @@ def test_a_chunk_that_fails_fails_the_job_and_a_resume_goes_on_from_there(tmp_pa
         lines = ledger.read_text(encoding="utf-8").splitlines()
         assert (lines.count("square 3"), len(lines)) == (2, 5)
 
-    run(app, tmp_path, body, LANGLAUF_PROCESSES="1")
+    run(app, tmp_path, body, LANGLAUF_MAP_PROCESSES="1")
 
 
 def test_a_canceled_map_ends_its_processes(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def test_a_plain_function_runs_in_a_warm_process(tmp_path: Path) -> None:
         assert (first["sum"], first["org"], first["attempt"], again["sum"]) == (5, ORG, 1, 2)
         assert first["pid"] == again["pid"] != os.getpid()
 
-    run(app, tmp_path, body, LANGLAUF_PROCESSES="1")
+    run(app, tmp_path, body, LANGLAUF_MAP_PROCESSES="1")
 
 
 def test_the_handle_has_the_same_calls(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_a_process_that_leaves_something_running_is_not_used_again(tmp_path: Pat
         second = await result(runtime, await done(app, runtime, "litters"))
         assert first["pid"] != second["pid"]
 
-    run(app, tmp_path, body, LANGLAUF_PROCESSES="1")
+    run(app, tmp_path, body, LANGLAUF_MAP_PROCESSES="1")
 
 
 def test_at_shutdown_processes_are_ended_and_their_jobs_given_back(tmp_path: Path) -> None:
@@ -317,4 +317,4 @@ def test_whoever_waits_for_a_process_gets_the_first_that_is_free(tmp_path: Path)
         assert [one["sum"] for one in found] == list(range(1, 9))
         assert len({one["pid"] for one in found}) < len(jobs)
 
-    run(app, tmp_path, body, LANGLAUF_PROCESSES="1")
+    run(app, tmp_path, body, LANGLAUF_MAP_PROCESSES="1")

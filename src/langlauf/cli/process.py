@@ -51,7 +51,7 @@ async def running_until_stopped(app: Langlauf, stop: Callable[[], None]) -> Asyn
 
     exit_code = 1
     try:
-        with _handle_signals(drain, hurry):
+        with handle_signals(drain, hurry):
             async with app.lifespan():
                 runtime = app.runtime
                 yield
@@ -63,7 +63,7 @@ async def running_until_stopped(app: Langlauf, stop: Callable[[], None]) -> Asyn
 
 
 @contextmanager
-def _handle_signals(*steps: Callable[[], None]) -> Iterator[None]:
+def handle_signals(*steps: Callable[[], None]) -> Iterator[None]:
     """Take the next step at each signal; one more signal ends the process, even if the event loop hangs."""
     loop, left = asyncio.get_running_loop(), list(steps)
 

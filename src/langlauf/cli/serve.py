@@ -8,7 +8,7 @@ import ipaddress
 import json
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from langlauf.cli.options import CommandError, read_settings, server_options
 from langlauf.cli.process import freeze_garbage, run, running_until_stopped
 from langlauf.domain.errors import LanglaufError
 from langlauf.hints import Hints
-from langlauf.server.program import HttpServer, make_server
+from langlauf.server.program import make_server
 from langlauf.settings import BY_NAME, Settings, forget_secrets
 from langlauf.store.sqlite.connection import MEMORY
 from langlauf.store.tools.location import PostgresLocation, parse_location
@@ -45,21 +45,33 @@ def serve(target: str, allow_open: bool, **flags: Any) -> None:
     settings = read_settings(**flags)
     set_up_logging(settings.log_format, settings.log_level)
     refuse_open_bind(settings, allow_open)
+    refuse_processes(settings)
+    listening = listen(settings.host, settings.port)
+    if settings.processes > 1:
+        environment = dict(os.environ)
+        forget_secrets(settings)
+        run(_serve_in_processes(settings.processes, target, flags, allow_open, environment, listening))
+    else:
+        app = prepare(settings, target)
+        app.use(settings, target)
+        run(serve_until_stopped(app, listening, allow_open=allow_open))
+
+
+def prepare(settings: Settings, target: str) -> Langlauf:
+    """Return the application, loaded without the operator's secrets in the environment."""
     forget_secrets(settings)
     if settings.address_table:  # the bundled analysis reads it, in any process
         os.environ[BY_NAME["address_table"].environment] = settings.address_table
-    app = load_app(target)
-    app.use(settings, target)
+    return load_app(target)
 
-    def stopping() -> None:
-        if app.runtime is not None:
-            app.runtime.hints.close()
 
-    listening = listen(settings.host, settings.port)
-    server = make_server(
-        app.asgi(), settings, started=lambda url: _welcome(url, app), stopping=stopping, any_host=allow_open
-    )
-    run(_serve(app, server, listening))
+def refuse_processes(settings: Settings) -> None:
+    """End the command if several API processes would share a store that only one process at a time can write."""
+    if settings.processes > 1 and not isinstance(parse_location(settings.store_path), PostgresLocation):
+        raise CommandError(
+            "--processes needs PostgreSQL: SQLite has one writer at a time, so that further processes would wait for "
+            "each other; set LANGLAUF_STORE=postgresql://… or leave --processes out"
+        )
 
 
 def listen(host: str, port: int, flag: str = "--port") -> socket.socket:
@@ -71,8 +83,39 @@ def listen(host: str, port: int, flag: str = "--port") -> socket.socket:
         raise CommandError(f"cannot listen on {host}:{port}: {error.strerror}; try {flag}") from error
 
 
-async def _serve(app: Langlauf, server: HttpServer, listening: socket.socket) -> None:
+async def _serve_in_processes(
+    count: int,
+    target: str,
+    flags: Mapping[str, Any],
+    allow_open: bool,
+    environment: Mapping[str, str],
+    listening: socket.socket,
+) -> None:
+    from langlauf.cli.api_processes import ApiProcesses  # only this way of serving needs it
+
+    await ApiProcesses(count, target, flags, allow_open=allow_open, environment=environment, listening=listening).run()
+
+
+async def serve_until_stopped(
+    app: Langlauf,
+    listening: socket.socket,
+    *,
+    allow_open: bool,
+    welcome: bool = True,
+    started: Callable[[], None] = lambda: None,
+) -> None:
     """Serve until a signal; then close connections while the workers finish or release their attempts."""
+
+    def on_start(url: str) -> None:
+        if welcome:
+            _welcome(url, app)
+        started()
+
+    def on_stop() -> None:
+        if app.runtime is not None:
+            app.runtime.hints.close()
+
+    server = make_server(app.asgi(), app.settings, started=on_start, stopping=on_stop, any_host=allow_open)
     async with running_until_stopped(app, server.stop):
         if app.runtime is not None:
             access = app.runtime.services.authenticator

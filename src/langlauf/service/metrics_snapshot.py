@@ -5,11 +5,11 @@ A store that is away takes nothing from it but the levels that are in the store:
 
 import asyncio
 import collections
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 import msgspec
-from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, Metric, generate_latest
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, Metric
 from prometheus_client.openmetrics import exposition as openmetrics
 
 from langlauf.clock import monotonic
@@ -25,7 +25,7 @@ from langlauf.store.protocol import Store
 from langlauf.telemetry import metrics
 from langlauf.telemetry.instruments import Gauge, Labels
 from langlauf.telemetry.log import log_store_failure
-from langlauf.telemetry.metrics import Scrape, analysis_label
+from langlauf.telemetry.metrics import Scrape, analysis_label, render
 from langlauf.version import VERSION
 
 _FRESH_SECONDS = 1.0
@@ -34,6 +34,8 @@ _LOOK_SECONDS = 4.0
 #: The channels that lead outside.
 _OUTSIDE = tuple(channel for channel in CHANNELS if channel != "in_app")
 _OPENMETRICS = "application/openmetrics-text"
+#: ends a text in that format
+_END = b"# EOF\n"
 
 Levels = Iterator[tuple[Gauge, list[tuple[Labels, float]]]]
 
@@ -73,6 +75,8 @@ class MetricsSnapshot:
         self._duties: Sequence[PeriodicTask] = ()
         self._counters: Sequence[MetricsSource] = ()
         self._seen: CachedRead[StoreFigures] = CachedRead(self._look, _FRESH_SECONDS)
+        #: returns the counts of several API processes as text, where there are several
+        self.shared_counts: Callable[[bool], Awaitable[bytes]] | None = None
 
     def watch(self, duties: Sequence[PeriodicTask]) -> None:
         """Tells from now on how these are doing."""
@@ -83,12 +87,19 @@ class MetricsSnapshot:
         self._counters = [worker for worker in workers if isinstance(worker, MetricsSource)]
 
     async def text(self, accept: str) -> tuple[bytes, str]:
-        """All metrics in the format that a scraper prefers, and what that format is called."""
+        """Return all metrics in the format that a scraper prefers, and the content type of that format."""
+        is_open = _OPENMETRICS in accept
+        kind = openmetrics.CONTENT_TYPE_LATEST if is_open else CONTENT_TYPE_PLAIN_0_0_4
+        gauges = await self.levels()
+        if self.shared_counts is not None:
+            text = render(Scrape(gauges, counts=False), openmetrics=is_open)
+            return text.removesuffix(_END) + await self.shared_counts(is_open), kind
+        await self.gather_counts()
+        return render(Scrape(gauges), openmetrics=is_open), kind
+
+    async def gather_counts(self) -> None:
+        """Add what workers in processes of their own have counted."""
         await asyncio.gather(*(counter.count() for counter in self._counters))
-        scrape = Scrape(await self.levels())
-        if _OPENMETRICS in accept:
-            return openmetrics.generate_latest(scrape), openmetrics.CONTENT_TYPE_LATEST  # type: ignore[no-untyped-call]
-        return generate_latest(scrape), CONTENT_TYPE_PLAIN_0_0_4
 
     async def levels(self) -> list[Metric]:
         """What is so right now, every level by name, also those that have nothing to tell."""

@@ -34,6 +34,7 @@ class LogEvent(StrEnum):
     ATTEMPT_UNWRITTEN = "attempt_unwritten"
     PROCESS_DIED = "process_died"
     WORKER_DIED = "worker_died"
+    API_PROCESS_DIED = "api_process_died"
     KEEPER_LOST = "keeper_lost"
     EXECUTOR_CONNECTED = "executor_connected"
     EXECUTOR_LOST = "executor_lost"

@@ -228,12 +228,22 @@ for _kind in ("results", "events", "jobs"):
 
 
 class Scrape:
-    """Collector of one scrape: the gauges that were read for it, and everything counted."""
+    """Collector of all metrics at one moment: the gauges that were read, and unless left out what was counted."""
 
-    def __init__(self, gauges: "Sequence[Metric]") -> None:
+    def __init__(self, gauges: "Sequence[Metric]", *, counts: bool = True) -> None:
         self._gauges = gauges
+        self._counts = counts
 
     def collect(self) -> "Iterable[Metric]":
-        """Yield the gauges, then what was counted."""
+        """Return the gauges, then the counters and histograms."""
         yield from self._gauges
-        yield from process_registry().collect()
+        if self._counts:
+            yield from process_registry().collect()
+
+
+def render(scrape: Scrape, *, openmetrics: bool) -> bytes:
+    """Return metrics as text, in the format OpenMetrics or in that of Prometheus."""
+    from prometheus_client import generate_latest
+    from prometheus_client.openmetrics import exposition
+
+    return exposition.generate_latest(scrape) if openmetrics else generate_latest(scrape)  # type: ignore[no-untyped-call]

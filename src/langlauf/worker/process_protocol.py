@@ -143,7 +143,7 @@ class MessageConnection(asyncio.Protocol, Generic[Message]):
     async def _decode_large(self, frame: bytes) -> None:
         self._heard(await run_in_thread(self._decoder.decode, frame))
 
-    def tell(self, message: ToWorker | FromWorker) -> None:
+    def tell(self, message: msgspec.Struct) -> None:
         """Sends a message at the end of this turn; one that is gone is told nothing."""
         frame = _encoder.encode(message)
         if self._transport is None:

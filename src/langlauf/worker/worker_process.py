@@ -162,7 +162,7 @@ class _Running:
                 process.kill()
             status = await ended
             self._over = True
-            self.how = _how(status)
+            self.how = describe_exit(status)
             await _within(_GONE_SECONDS, self._hung_up.wait())  # what it sent before its end is heard first
             self._connection.close()
             await self._store_server.close()
@@ -296,7 +296,8 @@ async def _readable(descriptor: int) -> None:
         loop.remove_reader(descriptor)
 
 
-def _how(status: int) -> str:
+def describe_exit(status: int) -> str:
+    """Return how a process ended, in words."""
     if status >= 0:
         return f"exit code {status}"
     with contextlib.suppress(ValueError):
