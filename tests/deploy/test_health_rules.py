@@ -18,7 +18,7 @@ from langlauf.domain.health_rules import (
     HealthRule,
     Severity,
 )
-from langlauf.store.sqlite.driver import LARGEST_LOG
+from langlauf.store.sqlite.engine import LARGEST_LOG
 from tests.docs.pages import ROOT
 
 _SEVERITIES = {Severity.BAD: "critical", Severity.WARN: "warning"}

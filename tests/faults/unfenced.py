@@ -7,7 +7,7 @@ import asyncio
 import re
 
 from langlauf.store import queries
-from langlauf.store.sqlite import driver
+from langlauf.store.sqlite import engine
 from langlauf.worker.attempt import RunningAttempt, StopReason
 from tests.faults.probes import app
 
@@ -21,8 +21,8 @@ def _load_unfenced(package: str, *files: str) -> dict[str, str]:
     return {name: _FENCES.sub(r"\1 AND \2", sql) for name, sql in _load(package, *files).items()}
 
 
-driver._FENCE = "TRUE"
-driver.load = _load_unfenced  # type: ignore[attr-defined]  # what it has imported
+engine._FENCE = "TRUE"
+engine.load = _load_unfenced  # type: ignore[attr-defined]  # what it has imported
 _stop = RunningAttempt.stop
 
 

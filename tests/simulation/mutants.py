@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from langlauf.store.sqlite.driver import _FENCE
+from langlauf.store.sqlite.engine import _FENCE
 from tests.simulation.world import statements
 
 

@@ -16,7 +16,7 @@ from langlauf.store.group_commit import Recording, rounds
 from langlauf.store.queries import load
 from langlauf.store.sqlite import batch
 from langlauf.store.sqlite.connection import MEMORY, migrate, open_connection
-from langlauf.store.sqlite.driver import _FENCE
+from langlauf.store.sqlite.engine import _FENCE
 from langlauf.store.sqlite.sweep import graces
 from langlauf.store.sqlite.transaction import Row, Transaction
 from tests.simulation.disagreement import Disagreement

@@ -40,7 +40,7 @@ class Held:
         self.rows: list[int] = []
         self.before_second, self.may_go_on, self.before_fifth = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
-    async def take(self, retention: RetentionStore, batch: RetireBatch) -> int:
+    async def take(self, driver_retention: RetentionStore, batch: RetireBatch) -> int:
         """Take a batch when it is time, and note how many rows it had."""
         if len(self.rows) == 1:
             self.before_second.set()
@@ -48,7 +48,7 @@ class Held:
         if len(self.rows) == 4 and not self.before_fifth.is_set():
             self.before_fifth.set()
             await asyncio.Event().wait()  # until the clean-up is cut
-        self.rows.append(await self._take(retention, batch))
+        self.rows.append(await self._take(driver_retention, batch))
         return self.rows[-1]
 
 
@@ -59,9 +59,9 @@ def test_all_that_is_old_goes_and_nothing_else_while_jobs_come(kind: str, monkey
     Jobs are accepted between two batches and beside others, and all of them are there in the end.
     """
     monkeypatch.setattr(store_retention, "_MOST_ROWS", MOST_ROWS)
-    retention: Any = PostgresRetention if kind == "postgres" else SqliteRetention
-    held = Held(retention.take)
-    monkeypatch.setattr(retention, "take", lambda self, batch: held.take(self, batch))  # noqa: PLW0108 - a method of the retention
+    driver_retention: Any = PostgresRetention if kind == "postgres" else SqliteRetention
+    held = Held(driver_retention.take)
+    monkeypatch.setattr(driver_retention, "take", lambda self, batch: held.take(self, batch))  # noqa: PLW0108 - a method
 
     async def submit(store: Store, number: int) -> None:
         await asyncio.gather(*(store.submit(new_job(store.clock, "org-load")) for _ in range(number)))

@@ -8,7 +8,7 @@ import apsw
 import pytest
 
 from langlauf.domain.attempt import Progress
-from langlauf.store.sqlite import driver
+from langlauf.store.sqlite import engine
 from tests.support.stores import Maker, SetClock, opened
 
 
@@ -22,8 +22,8 @@ def test_a_log_that_cannot_be_emptied_spoils_no_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Every caller of the batch is told that its write counts, and none of the writes runs a second time."""
-    monkeypatch.setattr(driver, "LARGEST_LOG", 0)
-    monkeypatch.setattr(driver, "_COMMITS_BETWEEN_LOOKS", 1)
+    monkeypatch.setattr(engine, "LARGEST_LOG", 0)
+    monkeypatch.setattr(engine, "_COMMITS_BETWEEN_CHECKS", 1)
 
     async def body() -> None:
         clock = SetClock()
@@ -39,4 +39,4 @@ def test_a_log_that_cannot_be_emptied_spoils_no_commit(
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(body())
-    assert "the log could not be emptied" in caplog.text
+    assert "the write-ahead log could not be emptied" in caplog.text

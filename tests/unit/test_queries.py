@@ -8,7 +8,7 @@ import pytest
 
 from langlauf.store.queries import load, parse
 from langlauf.store.sqlite.connection import MEMORY, migrate, open_connection
-from langlauf.store.sqlite.driver import _FENCE
+from langlauf.store.sqlite.engine import _FENCE
 
 PACKAGE = "langlauf.store.sqlite"
 READS = load(PACKAGE, "reads.sql", "lists.sql")

@@ -50,7 +50,7 @@ def _copy(store: SqliteStore, job_id: str, count: int, **changed: str) -> None:
             SELECT coalesce(sum(waiting), 0) FROM lane_rows WHERE lane_rows.analysis = analyses.analysis)"""
     )
     connection.execute("INSERT OR IGNORE INTO orgs (org, org_id) SELECT DISTINCT org, 'org-' || org FROM job_rows")
-    store._memory.forget()
+    store._cache.forget()
 
 
 async def _one_org(store: SqliteStore, clock: SetClock, count: int) -> None:

@@ -86,12 +86,12 @@ def test_an_inspection_of_a_sound_file_finds_nothing_and_can_be_stopped(tmp_path
     """Every table is looked at; one that is stopped says nothing."""
     path = tmp_path / "store.db"
     _on(path, lambda store: Maker(store, _CLOCK).one_of_each())
-    inspection = health.Inspection(str(path))
-    assert (inspection.look(0.0), inspection.finished) == (None, False)
-    assert (inspection.look(), inspection.finished) == (None, True)
-    stopped = health.Inspection(str(path))
+    inspection = health.DamageScan(str(path))
+    assert (inspection.run(0.0), inspection.finished) == (None, False)
+    assert (inspection.run(), inspection.finished) == (None, True)
+    stopped = health.DamageScan(str(path))
     stopped.stop()
-    assert (stopped.look(), stopped.finished) == (None, False)
+    assert (stopped.run(), stopped.finished) == (None, False)
 
 
 def test_a_program_does_not_start_on_a_store_that_it_cannot_write(tmp_path: Path) -> None:

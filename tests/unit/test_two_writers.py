@@ -17,11 +17,11 @@ def test_names_outlast_the_other_writer_and_counts_do_not(tmp_path: Path) -> Non
         async with opened(path, clock) as one, opened(path, clock) as other:
             for number, store in enumerate((one, other, one, other)):
                 await Maker(store, clock).queued(query=f"Bern {number}")
-            names = other._memory.orgs
+            names = other._cache.orgs
             await Maker(one, clock).queued(query="Basel")
             await Maker(other, clock).queued(query="Chur")
-            assert other._memory.orgs is names
-            assert (other._memory.waiting, (await one.depth()).waiting) == (6, 6)
+            assert other._cache.orgs is names
+            assert (other._cache.waiting, (await one.depth()).waiting) == (6, 6)
 
     asyncio.run(main())
     assert query(path, "SELECT job FROM job_rows ORDER BY queued_at") == [(number,) for number in range(1, 7)]

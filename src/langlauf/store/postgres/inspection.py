@@ -139,7 +139,7 @@ class PostgresInspector(SharedInspector):
         [[secret]] = self._call("kept_secret", purpose)
         return None if secret is None else bytes(secret)
 
-    def _whereabouts(self) -> StoreIdentity:
+    def _identity(self) -> StoreIdentity:
         return self._connection.run(identity(self._connection.connection))
 
     def interrupt(self) -> None:

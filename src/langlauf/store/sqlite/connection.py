@@ -1,7 +1,12 @@
 """Opens connections to the file, set the way durability needs them, and brings the schema up to date."""
 
+import asyncio
+import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import quote
 
 import apsw
@@ -12,6 +17,7 @@ from langlauf.store.health import PROBLEM_TEXTS, StoreProblem
 from langlauf.store.migrate import migrations_in, pending
 from langlauf.store.sqlite.health import problem_of, why_unwritable
 
+T = TypeVar("T")
 MEMORY = ":memory:"
 #: Below this, resetting a write-ahead log while another connection checkpoints can corrupt the file.
 OLDEST_SAFE_SQLITE = (3, 51, 3)
@@ -133,3 +139,44 @@ def migrate(connection: apsw.Connection) -> list[str]:
             connection.execute("ROLLBACK")
             raise
     return done
+
+
+class LongReads:
+    """Slow reads on a connection and a thread of their own, so that short reads do not queue behind them."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._thread = ThreadPoolExecutor(1, "langlauf-long-reader")
+        #: held while one runs; the writer takes it to empty the log
+        self.no_reader = threading.RLock()
+
+    _connection: apsw.Connection
+
+    async def open(self) -> None:
+        """Open the connection together with the store, so that the first read does not wait for it."""
+        loop = asyncio.get_running_loop()
+        self._connection = await loop.run_in_executor(self._thread, open_connection, self._path)
+
+    async def run(self, read: Callable[[apsw.Connection], T], /) -> T:
+        """Run a function on the connection, on a snapshot of its own."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._run, read)
+
+    def _run(self, read: Callable[[apsw.Connection], T]) -> T:
+        try:
+            with self.no_reader:
+                self._connection.execute("BEGIN")
+                try:
+                    return read(self._connection)
+                finally:
+                    self._connection.execute("COMMIT")
+        except apsw.Error as error:
+            raise StoreUnavailable(f"the store cannot be read: {error}") from error
+
+    async def close(self) -> None:
+        """Close the connection after the reads under way."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._connection.close)
+        self.shut_down()
+
+    def shut_down(self) -> None:
+        """End the thread, also where the connection could not be opened."""
+        self._thread.shutdown(wait=False)

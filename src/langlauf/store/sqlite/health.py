@@ -75,7 +75,7 @@ def _identity(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def identity(path: str) -> StoreIdentity:
+def file_identity(path: str) -> StoreIdentity:
     """Where a file is: on its host, where it may be put back; and by its inode, where the name of the host changes."""
     file = Path(path).resolve()
     found = _identity(str(file))
@@ -88,7 +88,7 @@ def probe_write(tx: Transaction) -> None:
     tx.run("probe_erase")
 
 
-class Inspection:
+class DamageScan:
     """Looks for damage one table after another, each in a read of its own, so that the log is not held for long."""
 
     def __init__(self, path: str) -> None:
@@ -105,7 +105,7 @@ class Inspection:
         """End a look that is under way."""
         self._stopping.set()
 
-    def look(self, seconds: float | None = None) -> str | None:
+    def run(self, seconds: float | None = None) -> str | None:
         """Return the first damage that is found, None where there is none within that time."""
         deadline = None if seconds is None else monotonic() + seconds
 
@@ -115,7 +115,7 @@ class Inspection:
         connection = apsw.Connection(self._path, flags=apsw.SQLITE_OPEN_READONLY)
         connection.set_progress_handler(over, _STEPS)
         try:
-            return self._look_at_tables(connection, over)
+            return self._check_tables(connection, over)
         except (apsw.CorruptError, apsw.NotADBError) as error:
             return str(error)
         except apsw.Error:
@@ -123,7 +123,7 @@ class Inspection:
         finally:
             connection.close()
 
-    def _look_at_tables(self, connection: apsw.Connection, over: Callable[[], bool]) -> str | None:
+    def _check_tables(self, connection: apsw.Connection, over: Callable[[], bool]) -> str | None:
         if self._left is None:
             self._left = [str(name) for (name,) in connection.execute(_TABLES)]
         while self._left and not over():
@@ -134,17 +134,17 @@ class Inspection:
         return None
 
 
-def in_background(inspection: Inspection, found: Callable[[str], object]) -> threading.Thread:
+def scan_in_background(scan: DamageScan, found: Callable[[str], object]) -> threading.Thread:
     """Look at the rest at the lowest priority, in a thread of its own."""
 
     def run() -> None:
         with contextlib.suppress(OSError, AttributeError):  # not every system has priorities of threads
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWEST_PRIORITY)
-        damage = inspection.look()
+        damage = scan.run()
         if damage is not None:
             found(damage)
 
-    thread = threading.Thread(target=run, name="langlauf-inspection", daemon=True)
+    thread = threading.Thread(target=run, name="langlauf-damage-scan", daemon=True)
     thread.start()
     return thread
 

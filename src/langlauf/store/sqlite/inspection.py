@@ -18,8 +18,8 @@ from langlauf.store.queries import load
 from langlauf.store.rows import json_text
 from langlauf.store.sqlite.clock import SteadyClock
 from langlauf.store.sqlite.connection import BUSY_MILLISECONDS, OLDEST_SAFE_SQLITE, applied_migrations, open_connection
-from langlauf.store.sqlite.driver import LARGEST_LOG
-from langlauf.store.sqlite.health import file_system_of, identity, why_unwritable
+from langlauf.store.sqlite.engine import LARGEST_LOG
+from langlauf.store.sqlite.health import file_identity, file_system_of, why_unwritable
 from langlauf.store.sqlite.retention import payloads_from
 from langlauf.store.sqlite.snapshot import changed_objects
 from langlauf.store.tools.inspection import (
@@ -149,8 +149,8 @@ class SqliteInspector(SharedInspector):
         rows = self._ask("read_secret", purpose=purpose)
         return bytes(rows[0][0]) if rows else None
 
-    def _whereabouts(self) -> StoreIdentity:
-        return identity(self._path)
+    def _identity(self) -> StoreIdentity:
+        return file_identity(self._path)
 
     def interrupt(self) -> None:
         self._connection.interrupt()

@@ -252,7 +252,7 @@ class SharedInspector(ABC):
         """A secret, where one was made."""
 
     @abstractmethod
-    def _whereabouts(self) -> StoreIdentity:
+    def _identity(self) -> StoreIdentity:
         """Where the store is."""
 
     def workers(self) -> list[WorkerStatus]:
@@ -277,4 +277,4 @@ class SharedInspector(ABC):
 
     def blob_owner(self) -> OwnerMark | None:
         secret = self._secret(INSTANCE)
-        return None if secret is None else mark_of(secret, self._whereabouts())
+        return None if secret is None else mark_of(secret, self._identity())
