@@ -21,10 +21,8 @@ _MIB = 1024 * 1024
 _BARE_STREAMS = Stack(name="bare Starlette, StreamingResponse", environment="bare", app="bare_streams:api", on_disk="")
 #: All streams are one caller's: its share of the places must be large enough. The job that they watch never ends.
 _ROOM = {
-    "LANGLAUF_MAX_STREAMS": "100000",
-    "LANGLAUF_MAX_STREAMS_PER_ORG": "100000",
+    "LANGLAUF_LIMITS": "max_streams=100000; max_streams_org=100000; credential_share=100",
     "LANGLAUF_MAX_CONNECTIONS": "100000",
-    "LANGLAUF_CREDENTIAL_SHARE": "100",
     "LANGLAUF_SHUTDOWN_GRACE": "1",
 }
 

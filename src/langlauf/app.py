@@ -13,7 +13,8 @@ from langlauf.auth.caller import DEFAULT_ORG, internal_caller, is_valid_name
 from langlauf.domain.errors import LanglaufError, NotRunning, QueueIsFull, RegistrationError
 from langlauf.domain.job import Accepted, Duplicate, JobRecord, PriorityClass, QueueFull, Replayed
 from langlauf.domain.trace import read_trace
-from langlauf.settings import Settings, duration, load_settings
+from langlauf.settings import Settings, load_settings
+from langlauf.settings_values import parse_duration
 
 if TYPE_CHECKING:  # a process that runs the analyses of an application loads neither its API nor its pages
     from starlette.types import ASGIApp
@@ -96,7 +97,7 @@ class Langlauf:
         """Registers an analysis, as `@app.analysis` or `@app.analysis(timeout="30m")`."""
         known: dict[str, Any] = {**rules}
         if isinstance(known.get("timeout"), str):
-            known["timeout"] = duration(known["timeout"])
+            known["timeout"] = parse_duration(known["timeout"])
 
         def register(made: F) -> F:
             self.registry.register(made, **known)

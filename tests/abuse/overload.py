@@ -11,7 +11,7 @@ from tests.faults.plan import Plan
 from tests.faults.report import Figure, all_of, at_least, at_most, never, told
 from tests.support.server import serving
 
-SETTINGS = {"LANGLAUF_LEASE_SECONDS": "15", "LANGLAUF_MAX_SUBMITTING": "100", "LANGLAUF_MAX_RUNNING": "8"}
+SETTINGS = {"LANGLAUF_LEASE_SECONDS": "15", "LANGLAUF_LIMITS": "max_submitting=100", "LANGLAUF_MAX_RUNNING": "8"}
 _CAPACITY_CONNECTIONS = 100
 _TIMES = 5
 _FULL_SECONDS = 60

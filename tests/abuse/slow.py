@@ -24,9 +24,7 @@ from tests.support.server import ServerProcess, serving
 #: Deadlines of the server under test, so that connections come and go many times in a run.
 HEAD, BODY, WRITE = 2.0, 3.0, 2.0
 SETTINGS = {
-    "LANGLAUF_HEAD_SECONDS": f"{HEAD:g}",
-    "LANGLAUF_BODY_SECONDS": f"{BODY:g}",
-    "LANGLAUF_WRITE_SECONDS": f"{WRITE:g}",
+    "LANGLAUF_LIMITS": f"head_seconds={HEAD:g}; body_seconds={BODY:g}; write_seconds={WRITE:g}",
     "LANGLAUF_LEASE_SECONDS": "15",
 }
 #: A machine with other things to do may be late by so much.

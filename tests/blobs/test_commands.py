@@ -99,7 +99,7 @@ def test_verify_reads_every_blob(old: Path, place: str, monkeypatch: pytest.Monk
     sound = run(verify, "--store", old, "--json")
     assert (sound.exit_code, json.loads(sound.stdout)["warnings"]) == (0, [])
     monkeypatch.setenv("LANGLAUF_BLOBS", "s3://bucket?endpoint=http://127.0.0.1:9&allow_http=true")
-    monkeypatch.setenv("LANGLAUF_BLOB_SECONDS", "0.5")
+    monkeypatch.setenv("LANGLAUF_LIMITS", "blob_seconds=0.5")
     assert run(verify, "--store", old).exit_code == 2
 
 
@@ -148,7 +148,7 @@ def test_clean_up_removes_blobs(old: Path, place: str, tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     assert run(cleanup, "--store-file", old).exit_code == 0
     assert len(_files(tmp_path)) == 1  # it is young
-    monkeypatch.setenv("LANGLAUF_BLOB_GARBAGE_AGE", "0")
+    monkeypatch.setenv("LANGLAUF_LIMITS", "blob_garbage_age=0")
     assert run(cleanup, "--store-file", old, "--dry-run").exit_code == 0
     assert run(cleanup).exit_code == 0
     assert len(_files(tmp_path)) == 1

@@ -66,7 +66,7 @@ def test_a_large_result_survives_the_server(tmp_path: Path, blobs: dict[str, str
 
 def test_a_lost_blob_is_503_and_tells_nothing(tmp_path: Path) -> None:
     """To the caller; the log names the job."""
-    settings = {"LANGLAUF_BLOBS": str(tmp_path / "blobs"), "LANGLAUF_INLINE_RESULT": "100"}
+    settings = {"LANGLAUF_BLOBS": str(tmp_path / "blobs"), "LANGLAUF_LIMITS": "inline_result=100"}
     settings["LANGLAUF_MAX_BODY"] = str(8 * 1_048_576)
     with serving(tmp_path / "store.db", settings=settings) as server:
         result_id = _completed(server)
@@ -103,8 +103,12 @@ def test_a_result_waits_for_a_place_that_is_away(tmp_path: Path) -> None:
 
 def test_a_server_removes_what_has_expired(tmp_path: Path, blobs: dict[str, str]) -> None:
     """410 for the result, and nothing of it is left, within one interval."""
-    settings = {**blobs, "LANGLAUF_RETENTION_EVERY": "0.2", "ASYNC_JOB_RESULTS_RETENTION_SECONDS": "0.5"}
-    settings |= {"LANGLAUF_MAX_BODY": str(8 * 1_048_576), "LANGLAUF_BLOB_GARBAGE_AGE": "0"}
+    settings = {
+        **blobs,
+        "LANGLAUF_LIMITS": "retention_every=0.2; blob_garbage_age=0",
+        "ASYNC_JOB_RESULTS_RETENTION_SECONDS": "0.5",
+    }
+    settings |= {"LANGLAUF_MAX_BODY": str(8 * 1_048_576)}
     with serving(tmp_path / "store.db", settings=settings) as server:
         result_id = _completed(server)
         deadline = time.monotonic() + LOOK_SECONDS

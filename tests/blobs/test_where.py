@@ -88,7 +88,8 @@ def test_a_store_in_memory_has_no_blobs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("LANGLAUF_BLOBS", ""), ("LANGLAUF_INLINE_RESULT", "-1"), ("LANGLAUF_BLOB_SECONDS", "0")]
+    ("name", "value"),
+    [("LANGLAUF_BLOBS", ""), ("LANGLAUF_LIMITS", "inline_result=-1"), ("LANGLAUF_LIMITS", "blob_seconds=0")],
 )
 def test_bad_settings_stop_the_program(name: str, value: str) -> None:
     """Like every other one."""

@@ -18,7 +18,7 @@ BLOBS = "LANGLAUF_BLOBS"
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Live]:
     """A server whose larger results are blobs."""
-    blobs = {BLOBS: str(tmp_path / "blobs"), "LANGLAUF_INLINE_RESULT": "20"}
+    blobs = {BLOBS: str(tmp_path / "blobs"), "LANGLAUF_LIMITS": "inline_result=20"}
     for name, value in blobs.items():
         monkeypatch.setenv(name, value)
     with live(tmp_path, **blobs) as running:

@@ -18,8 +18,9 @@ from langlauf.doctor import CHECKS
 from langlauf.doctor.probe import STEPS
 from langlauf.domain.event import EventType
 from langlauf.domain.job import field_descriptions
+from langlauf.limits import LIMITS
 from langlauf.problems import TITLES
-from langlauf.settings import SETTINGS, Setting
+from langlauf.settings import GROUPS, SETTINGS, Setting
 from langlauf.telemetry.log import LogEvent
 from langlauf.telemetry.metrics import INSTRUMENTS, process_registry
 from tests.docs.pages import ROOT, read, rows, words
@@ -63,7 +64,7 @@ def commands(group: click.Group = program, prefix: str = "langlauf") -> dict[str
 
 def show_default(default: Any) -> str:
     """Return the default of a setting as the page shows it."""
-    if default is None or default == ():
+    if default in (None, (), {}):
         return "not set"
     if isinstance(default, tuple):
         return f"`{','.join(show_default(one).strip('`') for one in default)}`"
@@ -72,10 +73,18 @@ def show_default(default: Any) -> str:
     return f"`{default}`"
 
 
-def _settings(_: Rows) -> Rows:
-    return [
-        [f"`{one.environment}`", f"`{flag_of(one)}`", show_default(one.default), one.unit, one.help] for one in SETTINGS
-    ]
+def _settings(group: str) -> Callable[[Rows], Rows]:
+    def make(_: Rows) -> Rows:
+        return [
+            [f"`{one.environment}`", f"`{flag_of(one)}`", show_default(one.default), one.unit, one.help]
+            for one in GROUPS[group]
+        ]
+
+    return make
+
+
+def _limits(_: Rows) -> Rows:
+    return [[f"`{one.name}`", show_default(one.default), one.unit, one.help] for one in LIMITS]
 
 
 def _server_flags(old: Rows) -> Rows:
@@ -172,7 +181,8 @@ def tables() -> list[Table]:
         if table_under("docs/commands.md", f"`{name}`")
     ]
     return [
-        Table("docs/settings.md", "Settings", _settings),
+        *(Table("docs/settings.md", group, _settings(group)) for group in GROUPS),
+        Table("docs/settings.md", "Limits", _limits),
         Table("docs/commands.md", SERVER_FLAGS, _server_flags),
         *own,
         *(Table("docs/metrics.md", heading, _metrics(heading)) for heading in METRIC_SECTIONS),

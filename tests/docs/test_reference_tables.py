@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from langlauf.domain.event import EventType
+from langlauf.limits import LIMITS
 from langlauf.problems import TITLES
-from langlauf.settings import SETTINGS
+from langlauf.settings import GROUPS
 from langlauf.telemetry.log import LogEvent
 from langlauf.telemetry.metrics import INSTRUMENTS
 from tests.docs import reference_tables
@@ -23,7 +24,8 @@ def test_the_tables_follow_from_the_code(page: str) -> None:
 @pytest.mark.parametrize(
     ("page", "heading", "column", "known"),
     [
-        ("docs/settings.md", "Settings", 0, [one.environment for one in SETTINGS]),
+        *(("docs/settings.md", group, 0, [one.environment for one in rows]) for group, rows in GROUPS.items()),
+        ("docs/settings.md", "Limits", 0, [one.name for one in LIMITS]),
         ("docs/http_api.md", "Errors", 1, list(TITLES)),
         ("docs/lifecycle.md", "Events", 0, list(EventType)),
         ("docs/operations.md", "Log", 0, list(LogEvent)),

@@ -229,7 +229,7 @@ def test_an_orphaned_blob_is_found(either: CheckedStore) -> None:
     blob.with_name("0" * 64).write_bytes(b"nobody's")
     place = {"LANGLAUF_BLOBS": str(either.folder / "blobs")}
     assert either.examine(**place).wrong == {}  # so young that it is left alone
-    assert either.examine(LANGLAUF_BLOB_GARBAGE_AGE="0", **place).wrong == {"blobs_orphaned": "warning"}
+    assert either.examine(LANGLAUF_LIMITS="blob_garbage_age=0", **place).wrong == {"blobs_orphaned": "warning"}
 
 
 @pytest.mark.parametrize(

@@ -225,7 +225,7 @@ def test_open_long_polls_are_answered(tmp_path: Path) -> None:
 
 def test_idle_connections_are_closed(tmp_path: Path) -> None:
     """200 of them, and some that never ask to the end, hold up nothing."""
-    with serving(tmp_path / "store.db", settings={"LANGLAUF_HEAD_SECONDS": LONG}) as server:
+    with serving(tmp_path / "store.db", settings={"LANGLAUF_LIMITS": f"head_seconds={LONG}"}) as server:
         idle = [_asked_once(server) for _ in range(200)]
         slow = [socket.create_connection(("127.0.0.1", server.port), timeout=60) for _ in range(5)]
         for connection in slow:

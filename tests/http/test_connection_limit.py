@@ -31,7 +31,7 @@ def gate() -> Iterator[str]:
 @pytest.fixture
 def full(tmp_path: Path) -> Iterator[Live]:
     """A server for few connections, and clients of which none is late."""
-    seconds = dict.fromkeys(("LANGLAUF_HEAD_SECONDS", "LANGLAUF_BODY_SECONDS", "LANGLAUF_SYNC_LIMIT"), "120")
+    seconds = {"LANGLAUF_LIMITS": "head_seconds=120; body_seconds=120", "LANGLAUF_SYNC_LIMIT": "120"}
     grace = {"LANGLAUF_SHUTDOWN_GRACE": "0", "LANGLAUF_CANCEL_GRACE": "0"}
     with live(tmp_path, None, LANGLAUF_MAX_CONNECTIONS=str(LIMIT), **seconds, **grace) as server:
         yield server

@@ -30,9 +30,7 @@ BEYOND_BUFFERS = 16_000_000
 def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """A server that waits for nobody for long."""
     limits = {
-        "LANGLAUF_HEAD_SECONDS": str(HEAD),
-        "LANGLAUF_BODY_SECONDS": str(BODY),
-        "LANGLAUF_WRITE_SECONDS": str(WRITE),
+        "LANGLAUF_LIMITS": f"head_seconds={HEAD}; body_seconds={BODY}; write_seconds={WRITE}",
         "LANGLAUF_MAX_BODY": str(LARGEST),
     }
     with live(tmp_path_factory.mktemp("quick"), None, **limits) as running:
@@ -42,8 +40,10 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 @pytest.fixture(scope="module")
 def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """A server for clients of which none is late, however busy the machine is."""
-    seconds = dict.fromkeys(("LANGLAUF_HEAD_SECONDS", "LANGLAUF_BODY_SECONDS", "LANGLAUF_WRITE_SECONDS"), "60")
-    with live(tmp_path_factory.mktemp("patient"), None, LANGLAUF_MAX_BODY=str(LARGEST), **seconds) as running:
+    limits = "head_seconds=60; body_seconds=60; write_seconds=60"
+    with live(
+        tmp_path_factory.mktemp("patient"), None, LANGLAUF_MAX_BODY=str(LARGEST), LANGLAUF_LIMITS=limits
+    ) as running:
         yield running
 
 
@@ -448,7 +448,7 @@ def test_idle_connections_make_room_for_new_ones(tmp_path: Path) -> None:
 
 def test_one_that_makes_room_is_gone_although_it_does_not_read(tmp_path: Path) -> None:
     """A part of its answer is still on its way: nobody waits for that longer than for any other client."""
-    with live(tmp_path, LANGLAUF_MAX_CONNECTIONS="2", LANGLAUF_WRITE_SECONDS="2") as server:
+    with live(tmp_path, LANGLAUF_MAX_CONNECTIONS="2", LANGLAUF_LIMITS="write_seconds=2") as server:
         job = server.wait(server.submit("echo", query="x" * 20_000)["job_id"])
         server.http.close()
         with Wire(server.url, receive_buffer=4_096) as wire:
@@ -514,7 +514,7 @@ def test_with_all_connections_at_work_health_is_still_answered(tmp_path: Path) -
 
 def test_a_stop_does_not_wait_for_a_body(tmp_path: Path) -> None:
     """Whoever has not sent all of a request hears that the server stops; the stop is quiet, and waits for none."""
-    with live(tmp_path, LANGLAUF_HEAD_SECONDS="600", LANGLAUF_BODY_SECONDS="600") as server:
+    with live(tmp_path, LANGLAUF_LIMITS="head_seconds=600; body_seconds=600") as server:
         wires = [Wire(server.url) for _ in range(3)]
         for wire, data in zip(wires, (b"", b"GET /", post(b"{", length=100)), strict=True):
             wire.send(data)
@@ -548,7 +548,7 @@ def _waits_for_a_reader(server: Live) -> bool:
 @pytest.mark.parametrize(("sent", "status"), [(b"{", 408), (b"x" * 100, 413)])
 def test_in_another_server_a_body_has_its_bounds_all_the_same(sent: bytes, status: int) -> None:
     """The application itself does not wait for the rest of a body, nor read more of it than it takes."""
-    limits = {"LANGLAUF_STORE": "memory://", "LANGLAUF_BODY_SECONDS": "0.1", "LANGLAUF_MAX_BODY": "50"}
+    limits = {"LANGLAUF_STORE": "memory://", "LANGLAUF_LIMITS": "body_seconds=0.1", "LANGLAUF_MAX_BODY": "50"}
     told: list[Message] = []
 
     async def main() -> None:

@@ -66,7 +66,7 @@ def test_the_server_cleans_up_by_itself(store_kind: str, tmp_path: Path) -> None
     soon = {
         "ASYNC_JOB_RESULTS_RETENTION_SECONDS": "0",
         "ASYNC_JOB_EVENTS_RETENTION_SECONDS": "0",
-        "LANGLAUF_RETENTION_EVERY": "0.05",
+        "LANGLAUF_LIMITS": "retention_every=0.05",
     }
     with bed_of(store_kind, tmp_path) as bed:
         with live(tmp_path, LANGLAUF_STORE=bed.place) as server:

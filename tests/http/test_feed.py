@@ -252,9 +252,7 @@ def test_a_place_outlives_what_retention_took(tmp_path: Path) -> None:
 def test_a_stream_is_bounded_as_those_of_jobs_are(tmp_path: Path) -> None:
     """Heartbeats while nothing happens, a clean end after its lifetime, and no more places than there are."""
     bounds = {
-        "LANGLAUF_STREAM_HEARTBEAT": "0.05",
-        "LANGLAUF_STREAM_LIFETIME": "0.5",
-        "LANGLAUF_MAX_STREAMS_PER_ORG": "1",
+        "LANGLAUF_LIMITS": "stream_heartbeat=0.05; stream_lifetime=0.5; max_streams_org=1",
     }
     with live(tmp_path, **bounds) as server:
         port = port_of(server.url)

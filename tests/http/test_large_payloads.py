@@ -50,8 +50,7 @@ def server(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]
 
     settings = {
         "LANGLAUF_STORE": bed.place,
-        "LANGLAUF_MAX_SENDING_PER_ORG": str(OF_ORG),
-        "LANGLAUF_MAX_SENDING": str(OF_ALL),
+        "LANGLAUF_LIMITS": f"max_sending_org={OF_ORG}; max_sending={OF_ALL}",
         "LANGLAUF_DELIVERIES": "0",
     }
     with live(tmp_path_factory.mktemp("served"), app, **settings) as running:

@@ -121,7 +121,7 @@ def test_more_submissions_than_the_process_can_write_are_refused_before_they_are
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """503 with Retry-After, and nothing of them is kept; what was accepted is there, and /health is answered."""
-    with live(tmp_path, LANGLAUF_MAX_SUBMITTING="2", LANGLAUF_WORKERS="0") as server:
+    with live(tmp_path, LANGLAUF_LIMITS="max_submitting=2", LANGLAUF_WORKERS="0") as server:
         assert server.app.runtime is not None
         gate, store = new_id(), server.app.runtime.store
         submit = store.submit

@@ -151,7 +151,11 @@ def _shown(address: str, keys: Sequence[str | None], named: Sequence[str] = ()) 
     """The answers to keys that one address shows, one after the other; a proxy names clients."""
 
     async def main() -> list[int]:
-        known = {"LANGLAUF_STORE": "memory://", "API_AUTH_TOKEN": "right", "LANGLAUF_RATE_LIMIT_WRONG_KEYS": "3/1h"}
+        known = {
+            "LANGLAUF_STORE": "memory://",
+            "API_AUTH_TOKEN": "right",
+            "LANGLAUF_LIMITS": "rate_limit_wrong_keys=3/1h",
+        }
         app = Langlauf(settings=load_settings({**known, "LANGLAUF_TRUSTED_PROXIES": "10.1.0.0/16"}))
         transport = httpx2.ASGITransport(app.asgi(), client=(address, 1))
         async with app.lifespan(), httpx2.AsyncClient(transport=transport, base_url="http://x") as client:
@@ -192,7 +196,11 @@ def test_guesses_of_one_do_not_shut_out_the_others_at_its_address(tmp_path: Path
     key = make_key(store, "org-a").text
 
     async def main() -> None:
-        known = {"LANGLAUF_STORE": str(store), "API_AUTH_TOKEN": "right", "LANGLAUF_RATE_LIMIT_WRONG_KEYS": "3/1h"}
+        known = {
+            "LANGLAUF_STORE": str(store),
+            "API_AUTH_TOKEN": "right",
+            "LANGLAUF_LIMITS": "rate_limit_wrong_keys=3/1h",
+        }
         app = sample_app(settings=load_settings(known))
         transport = httpx2.ASGITransport(app.asgi(), client=("203.0.113.5", 1))
         async with app.lifespan(), httpx2.AsyncClient(transport=transport, base_url="http://x") as client:

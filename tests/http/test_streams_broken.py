@@ -110,7 +110,7 @@ def test_a_stream_works_and_ends_under_another_server(
             await _open_streams(app, 0)
         GATES.open(gate)
 
-    with _mounted(tmp_path, LANGLAUF_STREAM_LIFETIME="2", LANGLAUF_STREAM_PATIENCE="0.5") as (port, app):
+    with _mounted(tmp_path, LANGLAUF_LIMITS="stream_lifetime=2; stream_patience=0.5") as (port, app):
         answer = httpx2.post(
             f"http://127.0.0.1:{port}/analyze",
             json={"analysis": "gated", "input": {"gate": gate}},

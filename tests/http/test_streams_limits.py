@@ -88,7 +88,7 @@ def test_a_silent_stream_sends_comments(tmp_path: Path, gate: str) -> None:
             GATES.open(gate)
             assert (await stream.next()).kind == "job.completed"
 
-    with _live(tmp_path, LANGLAUF_STREAM_HEARTBEAT="0.1") as server:
+    with _live(tmp_path, LANGLAUF_LIMITS="stream_heartbeat=0.1") as server:
         asyncio.run(body(server, server.submit("gated", gate=gate)["job_id"]))
 
 
@@ -105,7 +105,7 @@ def test_a_stream_has_a_lifetime_and_the_client_goes_on(tmp_path: Path, gate: st
             seen += await stream.rest()
         assert [event.kind for event in seen] == ["job.queued", "job.running", "job.completed"]
 
-    with _live(tmp_path, LANGLAUF_STREAM_LIFETIME="1") as server:
+    with _live(tmp_path, LANGLAUF_LIMITS="stream_lifetime=1") as server:
         asyncio.run(body(server, server.submit("gated", gate=gate)["job_id"]))
 
 
@@ -134,7 +134,7 @@ def test_an_org_has_so_many_places_and_no_more(tmp_path: Path, gate: str) -> Non
             assert again.status == 200
         await _until_open(server, 0)
 
-    with _live(tmp_path, LANGLAUF_MAX_STREAMS_PER_ORG="2") as server:
+    with _live(tmp_path, LANGLAUF_LIMITS="max_streams_org=2") as server:
         other = server.submit("gated", "org-b", gate=gate)["job_id"]
         job_id = server.submit("gated", gate=gate)["job_id"]
         GATES.wait_until_reached(gate)
@@ -156,7 +156,7 @@ def test_a_token_leaves_others_of_its_org_their_places(tmp_path: Path, gate: str
                 assert_problem(refused, 429, "rate_limited")
                 assert int(refused.headers["retry-after"]) >= 5
 
-    with _live(tmp_path, LANGLAUF_MAX_STREAMS_PER_ORG="8") as server:
+    with _live(tmp_path, LANGLAUF_LIMITS="max_streams_org=8") as server:
         asked = {"analysis": "gated", "gate": gate, "options": {"async_mode": {"requested": True}}}
         job_id = server.http.post("/analyze", json=asked, headers=bearer(first)).json()["job"]["job_id"]
         token = server.http.post(f"/analyze/jobs/{job_id}/token", headers=bearer(first)).json()["token"]
@@ -165,7 +165,7 @@ def test_a_token_leaves_others_of_its_org_their_places(tmp_path: Path, gate: str
 
 def test_a_long_poll_whose_client_leaves_gives_its_place_back(tmp_path: Path, gate: str) -> None:
     """At once, not when its time is over: asking and leaving would else take every place and cost nothing."""
-    with _live(tmp_path, LANGLAUF_MAX_STREAMS_PER_ORG="5") as server:
+    with _live(tmp_path, LANGLAUF_LIMITS="max_streams_org=5") as server:
         job_id = server.submit("gated", gate=gate)["job_id"]
         GATES.wait_until_reached(gate)
         server.wait(job_id, until="running")
@@ -198,7 +198,7 @@ def test_a_long_poll_takes_a_place_while_it_waits(tmp_path: Path, gate: str) -> 
             assert (await poll).json()["job"]["status"] == "completed"
             await _until(lambda: _metric(server, "langlauf_polls_open") == 0)
 
-    with _live(tmp_path, LANGLAUF_MAX_STREAMS_PER_ORG="1") as server:
+    with _live(tmp_path, LANGLAUF_LIMITS="max_streams_org=1") as server:
         job_id = server.submit("gated", gate=gate)["job_id"]
         GATES.wait_until_reached(gate)
         asyncio.run(body(server, job_id))
@@ -213,7 +213,7 @@ def test_all_orgs_together_have_so_many_places(tmp_path: Path, gate: str) -> Non
             assert_problem(refused, 503, "unavailable")
             assert int(refused.headers["retry-after"]) >= 5
 
-    with _live(tmp_path, LANGLAUF_MAX_STREAMS="1") as server:
+    with _live(tmp_path, LANGLAUF_LIMITS="max_streams=1") as server:
         job_id = server.submit("gated", gate=gate)["job_id"]
         asyncio.run(body(server, job_id, server.submit("gated", "org-b", gate=gate)["job_id"]))
 
@@ -243,7 +243,7 @@ def test_a_client_that_does_not_read_is_cut_and_nobody_else_notices(
             GATES.open(gate)
             assert (await quick.rest())[-1].kind == "job.completed"
 
-    with _live(tmp_path, LANGLAUF_STREAM_PATIENCE="2", LANGLAUF_STREAM_HEARTBEAT="0.2") as server:
+    with _live(tmp_path, LANGLAUF_LIMITS="stream_patience=2; stream_heartbeat=0.2") as server:
         asyncio.run(body(server, server.submit("gated", gate=gate)["job_id"]))
     assert [record for record in caplog.records if record.exc_info or record.levelno >= logging.WARNING] == []
 
@@ -272,7 +272,7 @@ def test_a_client_that_leaves_is_noticed_and_forgotten(
         await _until_open(server, 0)
         await _until(lambda: _metric(server, CUT) >= 0 and len(server.server.connection_limit.connections) == 1)
 
-    with _live(tmp_path, LANGLAUF_STREAM_HEARTBEAT="0.2") as server:
+    with _live(tmp_path, LANGLAUF_LIMITS="stream_heartbeat=0.2") as server:
         job_id = server.submit("gated", gate=gate)["job_id"]
         asyncio.run(body(server, job_id))
         GATES.open(gate)

@@ -59,7 +59,7 @@ def test_a_stop_does_not_wait_for_a_client_that_does_not_read(tmp_path: Path) ->
 
     async def body() -> None:
         store = tmp_path / "store.db"
-        with serving(store, settings={"LANGLAUF_STREAM_HEARTBEAT": "1"}) as server:
+        with serving(store, settings={"LANGLAUF_LIMITS": "stream_heartbeat=1"}) as server:
             job_id = _submit(server)
             [reads] = await _idle(server, job_id, 1)
             stuck = await Stream.open(server.port, job_id, buffer=4_096)

@@ -61,7 +61,7 @@ def _jobs(server: Live) -> list[dict[str, Any]]:
 
 def test_synchronous_requests_take_the_places_of_their_org(tmp_path: Path, gate: str) -> None:
     """With streams and long polls; past them 429 before anything is accepted. Who needs no place goes on."""
-    with _live(tmp_path, LANGLAUF_MAX_STREAMS_PER_ORG="2") as server:
+    with _live(tmp_path, LANGLAUF_LIMITS="max_streams_org=2") as server:
         wires = [Wire(server.url) for _ in range(2)]
         wires[0].send(synchronous(gate, Prefer=WAITING["Prefer"]))
         GATES.wait_until_reached(gate)
@@ -88,7 +88,7 @@ def test_synchronous_requests_take_the_places_of_their_org(tmp_path: Path, gate:
 
 def test_all_orgs_together_have_so_many_places_to_wait(tmp_path: Path, gate: str) -> None:
     """Over it 503 with Retry-After, and nothing is accepted."""
-    with _live(tmp_path, LANGLAUF_MAX_STREAMS="1") as server, Wire(server.url) as wire:
+    with _live(tmp_path, LANGLAUF_LIMITS="max_streams=1") as server, Wire(server.url) as wire:
         wire.send(synchronous(gate))
         eventually(lambda: _waits(server) == 1)
         refused = server.http.post("/analyze", json={"query": "x"}, headers={"X-Org-Id": "other"})

@@ -18,7 +18,7 @@ from tests.support.smtp_server import post_office_beside
 from tests.ui.outline import assert_page
 
 FIELD = "options.async_mode.notify.email"
-RULES = {"LANGLAUF_MAIL_RATE_PER_ADDRESS": "2/1h", "LANGLAUF_MAIL_DOMAINS": "mail.example,*.below.example"}
+RULES = {"LANGLAUF_LIMITS": "mail_rate_address=2/1h", "LANGLAUF_MAIL_DOMAINS": "mail.example,*.below.example"}
 
 
 def _order(address: str, query: str = "Bern") -> dict[str, Any]:
@@ -55,7 +55,7 @@ def test_past_the_rate_a_mail_is_suppressed_with_the_reason(post: Post) -> None:
     found = [(one.delivery_status, one.attempt_count) for one in post.messages("loud")]
     assert found == [("suppressed", 1), ("sent", 1), ("sent", 1)]
     [kept, *_] = post.messages("loud")
-    assert "LANGLAUF_MAIL_RATE_PER_ADDRESS" in (kept.last_error or "")
+    assert "mail_rate_address" in (kept.last_error or "")
     post.run("calm", query="Bern")
     assert post.mail("calm")[0].delivery_status == "sent"
 

@@ -28,7 +28,7 @@ LIMIT_SECONDS = 0.3
 _ROUNDS = 5
 _SCENES = {"lists": lists.SCENES, "ops": ops.SCENES}
 _ORG = {"X-Org-Id": "org-a"}
-_SETTINGS = {"LANGLAUF_WORKERS": "0", "LANGLAUF_RETENTION_EVERY": "86400"}
+_SETTINGS = {"LANGLAUF_WORKERS": "0", "LANGLAUF_LIMITS": "retention_every=86400"}
 
 
 class Taken(NamedTuple):

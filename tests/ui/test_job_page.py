@@ -159,5 +159,5 @@ def _opened() -> str:
 @pytest.fixture(scope="module")
 def bounded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """A server whose jobs may have ten events."""
-    with live(tmp_path_factory.mktemp("bounded"), sample_app(), LANGLAUF_MAX_JOB_EVENTS="10") as running:
+    with live(tmp_path_factory.mktemp("bounded"), sample_app(), LANGLAUF_LIMITS="max_job_events=10") as running:
         yield running

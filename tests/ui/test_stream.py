@@ -130,7 +130,7 @@ def test_a_stream_of_nothing_is_refused(server: Live, query: str) -> None:
 
 def test_streams_of_pages_take_places_and_need_a_key(tmp_path: Path) -> None:
     """401 without one; beyond the places of the org 429; the end of the key is the end of the stream."""
-    with live(tmp_path, API_AUTH_TOKEN="s3cret-operator-token", LANGLAUF_MAX_STREAMS_PER_ORG="1") as guarded:
+    with live(tmp_path, API_AUTH_TOKEN="s3cret-operator-token", LANGLAUF_LIMITS="max_streams_org=1") as guarded:
         store = tmp_path / "store.db"
         made = make_key(store, ORG)
         mine = {"Authorization": f"Bearer {made.text}"}

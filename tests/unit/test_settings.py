@@ -5,7 +5,9 @@ import pytest
 
 from langlauf.domain.errors import SettingsError
 from langlauf.domain.ssrf import allowed_networks
-from langlauf.settings import SETTINGS, Settings, duration, load_settings
+from langlauf.limits import LIMITS
+from langlauf.settings import SETTINGS, Settings, load_settings
+from langlauf.settings_values import parse_duration
 
 NAMED_IN_THE_CONTRACT = {
     "LANGLAUF_STORE", "ASYNC_JOBS_STORE_FILE", "LANGLAUF_HOST", "LANGLAUF_PORT", "API_AUTH_TOKEN",
@@ -19,7 +21,8 @@ NAMED_IN_THE_CONTRACT = {
 
 def test_the_table_and_the_struct_are_the_same() -> None:
     """A setting that is read nowhere, or never read, cannot exist."""
-    assert [setting.name for setting in SETTINGS] == list(Settings.__struct_fields__)
+    names = [one.name for one in SETTINGS if one.name != "limits"] + [one.name for one in LIMITS]
+    assert sorted(names) == sorted(Settings.__struct_fields__)
     assert {setting.environment for setting in SETTINGS} >= NAMED_IN_THE_CONTRACT
     assert len({setting.environment for setting in SETTINGS}) == len(SETTINGS)
 
@@ -60,7 +63,7 @@ def test_a_worker_process_gets_the_settings_and_no_secret() -> None:
 )
 def test_durations_have_units(text: str, seconds: float) -> None:
     """Seconds, or a number with s, m, h or d."""
-    assert duration(text) == seconds
+    assert parse_duration(text) == seconds
 
 
 @pytest.mark.parametrize(
@@ -142,3 +145,26 @@ def test_finer_retention_wins_over_the_common_one() -> None:
     """Final and partial results may be kept for different times."""
     policy = load_settings({"ASYNC_JOB_RESULTS_RETENTION_SECONDS": "7d", "LANGLAUF_PARTIAL_RETENTION": "1d"}).retention
     assert (policy.final_results, policy.partial_results) == (604_800, 86_400)
+
+
+def test_one_setting_has_all_limits() -> None:
+    """By name, with semicolons between; a limit that is not named has its default, also in a worker process."""
+    settings = load_settings({"LANGLAUF_LIMITS": "head_seconds=5m; max_url = 4096;"})
+    assert (settings.head_seconds, settings.max_url, settings.body_seconds) == (300, 4_096, 30)
+    there = load_settings({}, **settings.passed_on)
+    assert (there.head_seconds, there.max_url) == (300, 4_096)
+    assert load_settings({"LANGLAUF_LIMITS": "max_url=512"}, max_url=1_024).max_url == 1_024
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("head_second=5", "did you mean head_seconds?"),
+        ("max_url=1", "max_url: must be 256 or more"),
+        ("max_url", "not a limit"),
+    ],
+)
+def test_a_bad_limit_stops_the_program(text: str, hint: str) -> None:
+    """The message names the limit, and the nearest known one."""
+    with pytest.raises(SettingsError, match=hint.replace("?", r"\?")):
+        load_settings({"LANGLAUF_LIMITS": text})

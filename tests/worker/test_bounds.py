@@ -45,7 +45,7 @@ def test_an_analysis_that_reports_without_end_ends(tmp_path: Path, caplog: pytes
         assert (view.job.limit_reached, view.job.partial_count) == ("events", 0)
 
     with caplog.at_level(logging.WARNING):
-        run(app, tmp_path, body, LANGLAUF_MAX_JOB_EVENTS="40")
+        run(app, tmp_path, body, LANGLAUF_LIMITS="max_job_events=40")
     assert _told(caplog) == ["events"]
     assert verify_file(str(tmp_path / "store.db")) == []
 
@@ -71,7 +71,7 @@ def test_progress_goes_on_where_partials_are_full(tmp_path: Path, caplog: pytest
         ]
 
     with caplog.at_level(logging.WARNING):
-        run(app, tmp_path, body, LANGLAUF_MAX_JOB_PARTIALS="2500")
+        run(app, tmp_path, body, LANGLAUF_LIMITS="max_job_partials=2500")
     assert _told(caplog) == ["partials"]
     assert verify_file(str(tmp_path / "store.db")) == []
 
@@ -94,5 +94,5 @@ def test_each_attempt_hears_of_a_bound_that_one_before_it_reached(tmp_path: Path
         kinds = [kind for kind, _ in await _events(runtime, view.job.job_id)]
         assert kinds[6:] == ["job.retry_scheduled", "job.attempt_started"] * 2 + ["job.completed"]
 
-    run(app, tmp_path, body, LANGLAUF_MAX_JOB_EVENTS="10")
+    run(app, tmp_path, body, LANGLAUF_LIMITS="max_job_events=10")
     assert verify_file(str(tmp_path / "store.db")) == []

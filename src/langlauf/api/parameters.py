@@ -12,7 +12,7 @@ from langlauf.domain.delivery import DeliveryFilter
 from langlauf.domain.instant import Instant
 from langlauf.domain.read_models import JobFilter
 from langlauf.problems import bad_request
-from langlauf.settings import LONGEST_DURATION, duration
+from langlauf.settings_values import LONGEST_DURATION, parse_duration
 
 #: Nobody means a number with so many digits.
 _ABSURD = 13
@@ -67,7 +67,7 @@ def read_duration(value: float | str | None, name: str, *, longest: float = LONG
     if value is None:
         return None
     try:
-        seconds = duration(value) if isinstance(value, str) else float(value)
+        seconds = parse_duration(value) if isinstance(value, str) else float(value)
     except ValueError:
         seconds = 0.0
     if not 0 < seconds <= longest:

@@ -12,7 +12,7 @@ from langlauf.domain.job import PriorityClass
 from langlauf.domain.mail import LONGEST_MAIL_ADDRESS, MAIL_ADDRESS_PATTERN
 from langlauf.domain.webhook import LONGEST_WEBHOOK_URL
 from langlauf.service.webhooks import LONGEST_OVERLAP
-from langlauf.settings import LONGEST_DURATION
+from langlauf.settings_values import LONGEST_DURATION
 
 KeyScope = Literal["submit", "read", "cancel", "admin"]
 #: A text like `30m`, over nothing; how long it may be no pattern can say.

@@ -14,7 +14,7 @@ from langlauf.api.request_schemas import AsyncMode, Options
 from langlauf.problems import bad_request
 from langlauf.service.notify_options import NotifyOptions
 from langlauf.service.submit import SubmitRequest
-from langlauf.settings import duration
+from langlauf.settings_values import parse_duration
 
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 #: A string of structured fields (RFC 9651); inside, only quotes and backslashes are escaped.
@@ -67,7 +67,7 @@ def _timeout(value: Any) -> float | None:
     if value is None:
         return None
     try:
-        seconds = duration(value, longest=math.inf) if isinstance(value, str) else float(value)
+        seconds = parse_duration(value, longest=math.inf) if isinstance(value, str) else float(value)
     except (TypeError, ValueError):
         seconds = 0.0
     if isinstance(value, bool) or not seconds > 0:

@@ -47,7 +47,7 @@ from langlauf.service.webhooks import (
     EndpointExists,
     TooManyEndpoints,
 )
-from langlauf.settings import duration
+from langlauf.settings_values import parse_duration
 
 T = TypeVar("T")
 
@@ -245,7 +245,7 @@ def _overlap(value: float | str | None) -> float:
     if value is None:
         return USUAL_OVERLAP
     try:
-        return duration(value) if isinstance(value, str) else float(value)
+        return parse_duration(value) if isinstance(value, str) else float(value)
     except ValueError as error:
         raise InvalidInput("overlap", f"overlap: {error}") from None
 

@@ -11,7 +11,7 @@ from langlauf.cli.stores import find_endpoint, org_store_options, require_found,
 from langlauf.domain.delivery import DeliveryFilter, DeliveryStatus, Notification, WebhookEndpoint, subject_of
 from langlauf.domain.instant import Instant, after, from_text
 from langlauf.service.webhooks import MOST_REPLAYED, DeliveryWithAttempts, WebhookService
-from langlauf.settings import duration
+from langlauf.settings_values import parse_duration
 
 _MAX_LISTED = 200
 _COLUMNS = ("DELIVERY", "JOB", "ABOUT", "TO", "STATE", "TRIES", "WHEN", "LAST ERROR")
@@ -22,7 +22,7 @@ def _parse_since(_: click.Context, __: click.Parameter, value: str | None) -> fl
     if value is None:
         return None
     try:
-        return float(duration(value)) if re.match(r"^[0-9.]+\s*[smhd]?$", value.strip()) else from_text(value)
+        return float(parse_duration(value)) if re.match(r"^[0-9.]+\s*[smhd]?$", value.strip()) else from_text(value)
     except (ValueError, OverflowError):
         raise click.BadParameter(f"{value!r}: give an age like 2h, or a time like 2026-03-02T08:00:00Z") from None
 

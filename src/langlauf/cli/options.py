@@ -9,7 +9,8 @@ import click
 
 from langlauf.domain.errors import LanglaufError
 from langlauf.domain.text import escaped_lines
-from langlauf.settings import BY_NAME, SETTINGS, Setting, Settings, duration, load_settings
+from langlauf.settings import BY_NAME, SETTINGS, Setting, Settings, load_settings
+from langlauf.settings_values import parse_duration
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: Settings of the client commands; a server has no use for them.
@@ -68,7 +69,7 @@ def _option(setting: Setting) -> Callable[[F], F]:
     names = [flag_of(setting), setting.name]
     if setting.name == "store_file":
         names.insert(1, "--store-file")
-    shown = "" if setting.default in (None, (), False) else f" Default: {setting.default}."
+    shown = "" if setting.default in (None, (), {}, False) else f" Default: {setting.default}."
     text = f"{setting.help} [{setting.environment}]{shown}"
     return click.option(*names, default=None, metavar=setting.unit.upper(), help=text)
 
@@ -102,6 +103,6 @@ def duration_option(flag: str, text: str) -> Callable[[F], F]:
 
 def _parse_duration(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
     try:
-        return None if value is None else duration(value)
+        return None if value is None else parse_duration(value)
     except ValueError as error:
         raise click.BadParameter(f"{value!r}: {error}") from None

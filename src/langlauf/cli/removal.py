@@ -19,7 +19,8 @@ from langlauf.domain.retention import RetentionCount, RetentionPolicy, Retention
 from langlauf.hints import Hints
 from langlauf.maintenance.erasure import STOP_SECONDS, ErasureReport, OrgContents, count_org, erase
 from langlauf.maintenance.retention import apply_retention, report_json
-from langlauf.settings import Settings, duration
+from langlauf.settings import Settings
+from langlauf.settings_values import parse_duration
 from langlauf.store.tools.location import PostgresLocation, SqliteLocation, StoreLocation
 from langlauf.telemetry.log import set_up_logging
 
@@ -80,7 +81,7 @@ def _ttl(kind: str, text: str | None, *, disabled: bool) -> float | msgspec.Unse
     if text is None:
         return msgspec.UNSET
     try:
-        return duration(text)
+        return parse_duration(text)
     except ValueError as error:
         raise CommandError(f"--{kind}-ttl-seconds {text!r}: {error}") from None
 

@@ -49,8 +49,8 @@ MAIL_REFUSALS: dict[MailRefusal, str] = {
     "unsubscribed": "the address has unsubscribed from mails of this org",
     "unlisted": "the address is not on the list of this org: add it with langlauf mail allow",
     "domain": "the domain of the address is not one that mail may go to: see LANGLAUF_MAIL_DOMAINS",
-    "org_rate": "the org has sent as many mails as it may: see LANGLAUF_MAIL_RATE_PER_ORG",
-    "address_rate": "the address has got as many mails of this org as it may: see LANGLAUF_MAIL_RATE_PER_ADDRESS",
+    "org_rate": "the org has sent as many mails as it may: see mail_rate_org in LANGLAUF_LIMITS",
+    "address_rate": "the address has got as many mails of this org as it may: see mail_rate_address in LANGLAUF_LIMITS",
 }
 _ANY_BELOW = "*."
 

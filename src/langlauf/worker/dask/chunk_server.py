@@ -12,7 +12,8 @@ from distributed import Worker, get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
 from langlauf.domain.outcome import Failure
-from langlauf.settings import BY_NAME, variables
+from langlauf.settings import BY_NAME
+from langlauf.settings_values import read_variables
 from langlauf.telemetry.log import ensure_log_handler
 from langlauf.worker.dask.heartbeat import HeartbeatMonitor
 from langlauf.worker.failure import failure_of
@@ -104,7 +105,7 @@ class ChunkServer(WorkerPlugin):
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
         # What analyses may see there is up to the one who runs the Dask worker.
-        self._supervisor = Supervisor(variables(os.environ.get(BY_NAME["child_env"].environment, "")))
+        self._supervisor = Supervisor(read_variables(os.environ.get(BY_NAME["child_env"].environment, "")))
         self._pools: dict[int | None, ProcessPool] = {}
         self._leases: dict[str, HeartbeatMonitor] = {}
         #: by task: done once nobody wants it any more
