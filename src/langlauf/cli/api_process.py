@@ -18,7 +18,7 @@ from langlauf.cli.worker_process import die_with_parent
 from langlauf.domain.errors import LanglaufError
 from langlauf.settings import Settings, load_settings
 from langlauf.telemetry.metrics import take_counts
-from langlauf.worker.process_protocol import Count, Counted, Line, Unable
+from langlauf.worker.process_protocol import MessageConnection, MetricsReport, RequestMetrics, WorkerUnable
 
 
 class _ApiProcess:
@@ -26,7 +26,9 @@ class _ApiProcess:
 
     def __init__(self, memory: int) -> None:
         self._memory = memory
-        self._line: Line[ToApiProcess] = Line(self._on_message, lambda: os._exit(1), ToApiProcess)
+        self._line: MessageConnection[ToApiProcess] = MessageConnection(
+            self._on_message, lambda: os._exit(1), ToApiProcess
+        )
         self._start: asyncio.Future[Start] = asyncio.get_running_loop().create_future()
         self._app: Langlauf | None = None
         self._scrapes: dict[int, asyncio.Future[bytes]] = {}
@@ -44,7 +46,7 @@ class _ApiProcess:
                 app, listening, allow_open=start.allow_open, welcome=start.welcome, started=self._serving
             )
         except (LanglaufError, CommandError) as error:
-            self._line.tell(Unable(str(error)))
+            self._line.tell(WorkerUnable(str(error)))
             await asyncio.sleep(0)
             return 1
         return 0
@@ -68,7 +70,7 @@ class _ApiProcess:
         match message:
             case Start():
                 self._start.set_result(message)
-            case Count():
+            case RequestMetrics():
                 task = asyncio.create_task(self._send_counts())
                 self._counting.add(task)
                 task.add_done_callback(self._counting.discard)
@@ -80,7 +82,7 @@ class _ApiProcess:
         """Include what the workers of this process have counted."""
         if self._app is not None and self._app.runtime is not None:
             await self._app.runtime.services.metrics.gather_counts()
-        self._line.tell(Counted(take_counts()))
+        self._line.tell(MetricsReport(take_counts()))
 
 
 def share_of(settings: Settings, number: int, processes: int) -> Settings:

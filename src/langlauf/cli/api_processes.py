@@ -23,7 +23,7 @@ from langlauf.cli.process import handle_signals
 from langlauf.domain.errors import LanglaufError
 from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.telemetry.metrics import Scrape, add_counts, render
-from langlauf.worker.process_protocol import Count, Counted, Line, Unable
+from langlauf.worker.process_protocol import MessageConnection, MetricsReport, RequestMetrics, WorkerUnable
 from langlauf.worker.worker_process import describe_exit
 
 #: Without the folder it is started in: a file there must not stand for a module of Python's own.
@@ -64,8 +64,8 @@ class Serving(msgspec.Struct, frozen=True, tag=True):
     """From an API process: it accepts connections."""
 
 
-ToApiProcess = Start | Count | ScrapeText
-FromApiProcess = Serving | Unable | Counted | ScrapeRequest
+ToApiProcess = Start | RequestMetrics | ScrapeText
+FromApiProcess = Serving | WorkerUnable | MetricsReport | ScrapeRequest
 
 
 _Scraping = Callable[[bool], Awaitable[bytes]]
@@ -151,7 +151,9 @@ class _ApiProcess:
     def __init__(self, scrape: _Scraping) -> None:
         self._scrape = scrape
         self._process: subprocess.Popen[bytes] | None = None
-        self._line: Line[FromApiProcess] = Line(self._on_message, lambda: None, FromApiProcess)
+        self._line: MessageConnection[FromApiProcess] = MessageConnection(
+            self._on_message, lambda: None, FromApiProcess
+        )
         self._counted: asyncio.Future[None] | None = None
         self._scraping: set[asyncio.Task[None]] = set()
         self.served = False
@@ -190,16 +192,16 @@ class _ApiProcess:
             return
         if self._counted is None:
             self._counted = asyncio.get_running_loop().create_future()
-            self._line.tell(Count())
+            self._line.tell(RequestMetrics())
         await asyncio.wait({self._counted}, timeout=_COUNT_SECONDS)
 
     def _on_message(self, message: FromApiProcess) -> None:
         match message:
             case Serving():
                 self.served = True
-            case Unable(problem=problem):
+            case WorkerUnable(problem=problem):
                 self.problem = problem
-            case Counted(counts=counts):
+            case MetricsReport(counts=counts):
                 add_counts(counts)
                 if self._counted is not None:
                     self._counted.set_result(None)
