@@ -7,15 +7,16 @@ from typing import Any, TypeVar
 import pytest
 
 from langlauf.analysis.payload import Result, decode, encode, encode_views
+from langlauf.analysis.plain_job import PlainJob
 from langlauf.domain.errors import PermanentError
-from langlauf.domain.view import AnyView, views_from
+from langlauf.domain.view import AnyView, View, views_from
 
 Item = TypeVar("Item")
 _LARGEST = 64 * 1024 * 1024
 
 
 @dataclass
-class RecordingJob:
+class RecordingJob(PlainJob):
     """What an analysis asks of its job. `kept` outlives it, as a store does."""
 
     kept: dict[str, str] = field(default_factory=dict)
@@ -27,7 +28,7 @@ class RecordingJob:
     #: stops with an error after so many computations, as a crash would
     crashes_after: int | None = None
 
-    def checkpoint(self, key: str, function: Callable[..., Any], /, *args: Any) -> Any:
+    def checkpoint(self, key: str, function: Callable[..., Any], *args: Any) -> Any:
         """The kept value, computed where there is none."""
         if key not in self.kept:
             if self.crashes_after is not None and len(self.ran) >= self.crashes_after:
@@ -37,13 +38,21 @@ class RecordingJob:
         return decode(self.kept[key])
 
     def partial(
-        self, payload: Any, *, summary: Any = None, step: str | None = None, views: Sequence[AnyView] = ()
-    ) -> None:
+        self,
+        payload: Any,
+        *,
+        summary: Any = None,
+        progress: float | None = None,
+        step: str | None = None,
+        views: Sequence[View] = (),
+    ) -> str:
         """Keeps the snapshot as a store would give it back."""
         assert step
+        assert progress is None
         self.partials.append(decode(encode(payload, _LARGEST)))
         self.summaries.append(summary)
         self.views.append(views_from(encode_views(views)))
+        return str(len(self.partials))
 
     def previous(self, /, **match: Any) -> Any:
         """What an earlier job found."""

@@ -14,26 +14,26 @@ from tests.support.plain_app import note
 
 def counted_clustering(job: PlainJob, table: str, file: str, dies_at: int) -> Result:
     """Clustering that dies in its first attempt instead of a k."""
-    from langlauf.bundled.clustering import methods
+    from langlauf.bundled.clustering import fitting
 
-    real = methods.fit
+    real = fitting.fit
 
     def fit(values: Any, k: int, *args: Any) -> dict[str, Any]:
         _note_or_die(job, file, str(k), str(dies_at))
         return real(values, k, *args)
 
-    return _with(methods, "fit", fit, lambda: clustering(job, table, k_max=6))
+    return _with(fitting, "fit", fit, lambda: clustering(job, table, k_max=6))
 
 
 def counted_ontology(job: PlainJob, text: str, previous: str, file: str, dies_at: str) -> Result:
     """The comparison of an ontology that dies in its first attempt instead of a namespace."""
-    from langlauf.bundled.ontology import analysis, comparing, reading
+    from langlauf.bundled.ontology import analysis, comparison, obo
 
-    real, read = comparing.Comparison.compare, reading.read_index
+    real, read = comparison.Comparison.compare, obo.read_index
 
-    def compare(comparison: comparing.Comparison, namespace: str) -> dict[str, Any]:
+    def compare(compared: comparison.Comparison, namespace: str) -> dict[str, Any]:
         _note_or_die(job, file, namespace, dies_at)
-        return real(comparison, namespace)
+        return real(compared, namespace)
 
     def read_index(document: str, parameter: str) -> dict[str, Any]:
         note(file, f"read {parameter}")
@@ -42,7 +42,7 @@ def counted_ontology(job: PlainJob, text: str, previous: str, file: str, dies_at
     def compared() -> Result:
         return _with(analysis, "read_index", read_index, lambda: ontology(job, text, previous=previous))
 
-    return _with(comparing.Comparison, "compare", compare, compared)
+    return _with(comparison.Comparison, "compare", compare, compared)
 
 
 def _note_or_die(job: PlainJob, file: str, what: str, dies_at: str) -> None:

@@ -1,4 +1,4 @@
-"""Packages of the extra `analyses`: imported when a job needs them, for a server may run without them."""
+"""Packages of the extra `analyses`, imported when a job needs them: a server may run without them."""
 
 from importlib import import_module
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 from langlauf.domain.errors import PermanentError
 
 
-def needed(analysis: str, module: str, package: str) -> Any:
-    """The module, or PermanentError `missing_dependency` that says what to install, and where."""
+def require_package(analysis: str, module: str, package: str) -> Any:
+    """Import and return a module; raise PermanentError `missing_dependency` with the command that installs it."""
     try:
         return import_module(module)
     except ImportError as error:

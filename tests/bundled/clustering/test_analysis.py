@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from langlauf.analysis.payload import encode, encode_views
 from langlauf.bundled.clustering import clustering
-from langlauf.bundled.clustering.choosing import best_of, elbow
+from langlauf.bundled.clustering.analysis import best_of, elbow
 from langlauf.domain.errors import PermanentError
 from langlauf.domain.view import ChartView, FileView, TableView
 from tests.bundled.conftest import RecordingJob, shown_or_code
@@ -150,13 +150,13 @@ def test_without_scikit_learn_the_error_names_the_extra(monkeypatch: pytest.Monk
 def test_any_table_has_a_result_or_a_reason(rows: list[tuple[float, int, str]], method: Any, scale: bool) -> None:
     """Whatever the rows: a result that can be stored and adds up, or an error that is the table's."""
     table = msgspec.json.encode(rows).decode()
-    shown = shown_or_code(lambda: clustering(RecordingJob(), table, method=method, scale=scale, k_max=4))
-    if isinstance(shown, str):
-        assert shown in {"bad_table", "no_clusters"}
+    quoted = shown_or_code(lambda: clustering(RecordingJob(), table, method=method, scale=scale, k_max=4))
+    if isinstance(quoted, str):
+        assert quoted in {"bad_table", "no_clusters"}
         return
-    assert encode(shown.payload, _LARGEST)
-    assert encode_views(shown.views)
-    result = shown.payload
+    assert encode(quoted.payload, _LARGEST)
+    assert encode_views(quoted.views)
+    result = quoted.payload
     assert sum(cluster["size"] for cluster in result["clusters"]) == len(rows)
     assert sorted(set(result["labels"])) == [cluster["cluster"] for cluster in result["clusters"]]
     sizes = [cluster["size"] for cluster in result["clusters"]]
@@ -165,8 +165,8 @@ def test_any_table_has_a_result_or_a_reason(rows: list[tuple[float, int, str]], 
 
 def test_views_show_what_the_result_holds() -> None:
     """The chart marks the best k, the scatter has every row, tables name fields that are there, the file has labels."""
-    shown = clustering(RecordingJob(), blobs(3, 60) + "\nstray,25,400,blue", k_max=4)
-    by_title = {view.title: view for view in shown.views}
+    quoted = clustering(RecordingJob(), blobs(3, 60) + "\nstray,25,400,blue", k_max=4)
+    by_title = {view.title: view for view in quoted.views}
     assert list(by_title) == [
         "Scatter", "Why this k", "Clusters", "Silhouette", "Measures", "Outliers", "Labels",
     ]  # fmt: skip
@@ -174,7 +174,7 @@ def test_views_show_what_the_result_holds() -> None:
     assert isinstance(curve, ChartView)
     assert isinstance(scatter, ChartView)
     best = [point["k"] for point in curve.spec["data"]["values"] if point["best"]]
-    assert best == [shown.payload["best"]["k"]]
+    assert best == [quoted.payload["best"]["k"]]
     assert len(scatter.spec["data"]["values"]) == 61
     assert scatter.summary.startswith("61 rows in ")
     clusters = by_title["Clusters"]
@@ -189,12 +189,12 @@ def test_views_show_what_the_result_holds() -> None:
 
 def test_a_large_table_is_shown_in_part() -> None:
     """The silhouette and the picture take a sample; every row has its label."""
-    shown = clustering(RecordingJob(), blobs(3, 6_000), k_min=3, k_max=3)
-    result = shown.payload
+    quoted = clustering(RecordingJob(), blobs(3, 6_000), k_min=3, k_max=3)
+    result = quoted.payload
     assert (len(result["labels"]), len(result["scatter"]["points"]), result["scatter"]["of"]) == (6_000, 1_500, 6_000)
     assert result["best"]["silhouette"] > 0.8
     assert any(
-        isinstance(view, ChartView) and view.summary.startswith("A sample of 1,500 of 6,000") for view in shown.views
+        isinstance(view, ChartView) and view.summary.startswith("A sample of 1,500 of 6,000") for view in quoted.views
     )
 
 

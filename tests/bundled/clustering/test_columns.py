@@ -2,8 +2,8 @@
 
 import pytest
 
-from langlauf.bundled.clustering.columns import choose
-from langlauf.bundled.clustering.reading import read_table
+from langlauf.bundled.clustering.columns import select_columns
+from langlauf.bundled.clustering.table import read_table
 from langlauf.domain.errors import PermanentError
 
 TABLE = "id;name;size;kind;same;note;gone;half\n" + "".join(
@@ -13,7 +13,7 @@ TABLE = "id;name;size;kind;same;note;gone;half\n" + "".join(
 
 def test_numbers_and_small_categories_are_compared() -> None:
     """Names, counters, constants and mostly empty columns are not, and the choice says why."""
-    choice = choose(read_table(TABLE), None)
+    choice = select_columns(read_table(TABLE), None)
     assert [(column.name, column.kind) for column in choice.used] == [("size", "number"), ("kind", "category")]
     assert {each.column: each.reason for each in choice.left_out} == {
         "id": "numbers the rows",
@@ -30,13 +30,13 @@ def test_numbers_and_small_categories_are_compared() -> None:
 
 def test_columns_asked_for_are_taken() -> None:
     """A counter is compared where somebody wants it."""
-    assert [column.name for column in choose(read_table(TABLE), ["id", "size", "id"]).used] == ["id", "size"]
+    assert [column.name for column in select_columns(read_table(TABLE), ["id", "size", "id"]).used] == ["id", "size"]
 
 
 def test_a_first_column_without_a_name_may_count_the_rows() -> None:
     """Where it goes up by one it does, as data frames write it; other whole numbers are a measure like any."""
     tables = [",a\n0,5\n1,7\n2,6\n", "10,5\n12,7\n11,6\n"]
-    used = [[column.name for column in choose(read_table(table), None).used] for table in tables]
+    used = [[column.name for column in select_columns(read_table(table), None).used] for table in tables]
     assert used == [["a"], ["column 1", "column 2"]]
 
 
@@ -54,6 +54,6 @@ def test_a_first_column_without_a_name_may_count_the_rows() -> None:
 def test_what_cannot_be_compared_is_named(text: str, asked: list[str] | None, said: str) -> None:
     """By column, and by row where one cell is the reason."""
     with pytest.raises(PermanentError) as caught:
-        choose(read_table(text), asked)
+        select_columns(read_table(text), asked)
     assert said in caught.value.message
     assert caught.value.code == "bad_table"

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from langlauf.analysis.payload import encode, encode_views
 from langlauf.bundled.ontology import ontology
-from langlauf.bundled.ontology.comparing import MOST_LISTED, OTHERS
-from langlauf.bundled.ontology.terms import index_from
+from langlauf.bundled.ontology.comparison import MOST_LISTED, OTHERS
+from langlauf.bundled.ontology.obo import index_from
 from langlauf.domain.errors import PermanentError
 from langlauf.domain.view import ChartView, MarkdownView, TableView
 from tests.bundled.conftest import RecordingJob, shown_or_code

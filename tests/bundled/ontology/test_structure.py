@@ -3,9 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langlauf.bundled.ontology.reading import read_index
+from langlauf.bundled.ontology.obo import Term, TermIndex, compact, index_from, read_index
 from langlauf.bundled.ontology.structure import cycles, findings
-from langlauf.bundled.ontology.terms import Index, Term, compact, index_from
 
 links = st.dictionaries(st.integers(0, 9), st.lists(st.integers(0, 11), max_size=3), max_size=10)
 
@@ -109,13 +108,13 @@ some = st.lists(words, max_size=3)
 )  # fmt: skip
 def test_what_is_kept_comes_back(terms: list[Term]) -> None:
     """Nothing is lost by leaving out what is empty."""
-    index = Index(namespaces=["n"], terms=terms)
+    index = TermIndex(namespaces=["n"], terms=terms)
     assert index_from(compact(index)) == index
 
 
 def test_an_index_that_cannot_be_read_is_none() -> None:
     """Of another form, or with a namespace that is not there."""
-    good = compact(Index(namespaces=["n"], terms=[Term(id="a", name="", namespace=0)]))
+    good = compact(TermIndex(namespaces=["n"], terms=[Term(id="a", name="", namespace=0)]))
     assert index_from(good) is not None
     assert index_from(good | {"format": 2}) is None
     assert index_from(good | {"namespaces": []}) is None

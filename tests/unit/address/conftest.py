@@ -1,24 +1,27 @@
 """The gazetteer, loaded once, and a job that records what it is asked."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
 
+from langlauf.analysis.job import Job
 from langlauf.analysis.payload import encode_views
 from langlauf.bundled.address import address
-from langlauf.bundled.address.context import Context
+from langlauf.bundled.address.analysis import Mode, stages_of
+from langlauf.bundled.address.context import StageContext
+from langlauf.bundled.address.data import DEFAULT_TABLE
 from langlauf.bundled.address.gazetteer import Gazetteer, load
-from langlauf.bundled.address.settings import DEFAULT_TABLE
-from langlauf.bundled.address.stages import Mode, stages_of
-from langlauf.domain.view import AnyView, views_from
+from langlauf.domain.view import View, views_from
+
+Item = TypeVar("Item")
 
 
 @dataclass
-class RecordingJob:
+class RecordingJob(Job):
     """A job in memory: checkpoints are kept as JSON, as a store would, and every call is written down."""
 
     stored: dict[str, bytes] = field(default_factory=dict)
@@ -29,34 +32,35 @@ class RecordingJob:
     views: list[list[str]] = field(default_factory=list)
     chunked: list[str] = field(default_factory=list)
 
-    async def checkpoint(self, key: str, fn: Callable[..., Any], *args: Any) -> Any:
-        """Run `fn` unless its result is stored, and answer with what a store would give back."""
+    async def checkpoint(self, key: str, function: Callable[..., Any], *args: Any) -> Any:
+        """Run the function unless its result is stored, and answer with what a store would give back."""
         if key not in self.stored:
-            assert asyncio.iscoroutinefunction(fn), "a stage must not compute on the event loop"
+            assert asyncio.iscoroutinefunction(function), "a stage must not compute on the event loop"
             self.ran.append(key)
-            self.stored[key] = msgspec.json.encode(await fn(*args))
+            self.stored[key] = msgspec.json.encode(await function(*args))
         return msgspec.json.decode(self.stored[key])
 
     async def partial(
         self,
-        payload: dict[str, Any],
+        payload: Any,
         *,
-        summary: dict[str, Any] | None = None,
+        summary: Any = None,
         progress: float | None = None,
         step: str | None = None,
-        views: Sequence[AnyView] = (),
-    ) -> None:
+        views: Sequence[View] = (),
+    ) -> str:
         """Keep the snapshot as it is now."""
         assert progress is None
         self.partials.append(msgspec.json.decode(msgspec.json.encode(payload)))
         self.summaries.append(summary)
         self.steps.append(step)
         self.views.append([view.title for view in views_from(encode_views(views))])
+        return str(len(self.partials))
 
-    async def chunks(self, items: Sequence[str], step: str = "") -> AsyncIterator[str]:
+    async def chunks(self, items: Iterable[Item], step: str | None = None) -> AsyncIterator[Item]:
         """Yield every item and write down its step."""
         for item in items:
-            self.chunked.append(step.format(item))
+            self.chunked.append((step or "").format(item))
             yield item
 
 
@@ -82,7 +86,7 @@ def analyse(gazetteer: Gazetteer) -> Analyse:
     def run(query: str, until: str = "locate", mode: Mode = "risk") -> dict[str, Any]:
         results: dict[str, Any] = {}
         for stage in stages_of(mode):
-            results[stage.name] = stage.run(Context(query, gazetteer.table, dict(results)))
+            results[stage.name] = stage.run(StageContext(query, gazetteer.table, dict(results)))
             if stage.name == until:
                 break
         return results

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from langlauf.bundled.address import address, data
+from langlauf.bundled.address.analysis import Mode, stages_of
+from langlauf.bundled.address.data import DEFAULT_TABLE, TABLE_VARIABLE, configured_table
 from langlauf.bundled.address.gazetteer import Gazetteer, load
-from langlauf.bundled.address.settings import DEFAULT_TABLE, TABLE_VARIABLE, chosen_table
-from langlauf.bundled.address.stages import Mode, stages_of
 from langlauf.domain.errors import PermanentError, SettingsError
 
 Complete = Callable[..., dict[str, Any]]
@@ -96,8 +96,8 @@ def test_input_is_described_for_the_schema() -> None:
 @pytest.mark.parametrize(("value", "table"), [("", DEFAULT_TABLE), ("500", "500"), (" 15000 ", "15000")])
 def test_table_is_chosen_by_the_environment(value: str, table: str) -> None:
     """The variable names the table; without it the default is used."""
-    assert chosen_table({TABLE_VARIABLE: value}) == table
-    assert chosen_table({}) == DEFAULT_TABLE
+    assert configured_table({TABLE_VARIABLE: value}) == table
+    assert configured_table({}) == DEFAULT_TABLE
 
 
 def test_table_that_does_not_exist_is_refused(complete: Complete, monkeypatch: pytest.MonkeyPatch) -> None:

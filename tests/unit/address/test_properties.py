@@ -8,14 +8,12 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from langlauf.bundled.address.candidates import find_candidates
+from langlauf.bundled.address.data import DEFAULT_TABLE
 from langlauf.bundled.address.gazetteer import load
-from langlauf.bundled.address.geometry import distance_km
-from langlauf.bundled.address.grid import Grid
-from langlauf.bundled.address.parsing import parse
-from langlauf.bundled.address.settings import DEFAULT_TABLE
-from langlauf.bundled.address.text import fold, spellings
-from langlauf.bundled.address.typos import edit_distance
+from langlauf.bundled.address.geometry import SpatialIndex, distance_km
+from langlauf.bundled.address.locate import find_candidates
+from langlauf.bundled.address.parser import parse
+from langlauf.bundled.address.text import edit_distance, fold, spellings
 from langlauf.domain.errors import PermanentError
 from tests.support.tiers import at_scale
 
@@ -100,7 +98,7 @@ def test_grid_finds_what_a_full_search_finds(
 ) -> None:
     """The grid leaves out no point within the radius, at the poles and across the date line too."""
     expected = sorted((distance_km(*origin, *point), index) for index, point in enumerate(points))
-    assert Grid(points).within(*origin, radius) == [hit for hit in expected if hit[0] <= radius]
+    assert SpatialIndex(points).within(*origin, radius) == [hit for hit in expected if hit[0] <= radius]
 
 
 @given(st.text(max_size=40))

@@ -5,15 +5,11 @@ from typing import Any
 
 import pytest
 
-from langlauf.bundled.address.assessment import WEIGHTS
-from langlauf.bundled.address.cantons import CANTONS, POSTCODE_AREAS
-from langlauf.bundled.address.gazetteer import Gazetteer, Place
-from langlauf.bundled.address.profile import evenness
-from langlauf.bundled.address.region import region_facts
-from langlauf.bundled.address.region_names import REGION_NAMES
-from langlauf.bundled.address.risk import level, scaled
-from langlauf.bundled.address.sun import daylight_hours, utc_offset_hours
-from langlauf.bundled.address.surroundings import feature_collection
+from langlauf.bundled.address.basic_stages import feature_collection, region_facts
+from langlauf.bundled.address.extended_stages import daylight_hours, evenness, utc_offset_hours
+from langlauf.bundled.address.gazetteer import Gazetteer, GazetteerPlace
+from langlauf.bundled.address.place_names import CANTONS, POSTCODE_AREAS, REGION_NAMES
+from langlauf.bundled.address.risk_stages import WEIGHTS, level, scaled
 
 Analyse = Callable[..., dict[str, Any]]
 
@@ -111,7 +107,7 @@ def test_map_is_geojson(analyse: Analyse) -> None:
 
 def test_map_box_crosses_the_date_line() -> None:
     """A map around the date line begins in the east, as GeoJSON has it."""
-    west, east = (Place(1, "x", -17.0, lon, "FJ", 1, "", "", b"") for lon in (179.5, -179.5))
+    west, east = (GazetteerPlace(1, "x", -17.0, lon, "FJ", 1, "", "", b"") for lon in (179.5, -179.5))
     assert feature_collection(west, [east])["bbox"] == [179.5, -17.0, -179.5, -17.0]
 
 

@@ -1,5 +1,5 @@
 """The bundled analysis `address`: an address located and described from the GeoNames gazetteer, offline."""
 
-from .analysis import address
+from langlauf.bundled.address.analysis import address
 
 __all__ = ["address"]

@@ -1,19 +1,118 @@
 """The analysis `address`: what can be said about an address from a gazetteer, offline, stage by stage."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Annotated, Any, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from langlauf.analysis.payload import Result as Shown
-from langlauf.domain.view import AnyView
+from langlauf.analysis.job import Job
+from langlauf.analysis.payload import Result
+from langlauf.bundled.address.basic_stages import rank, region, surroundings
+from langlauf.bundled.address.context import StageContext, StageResult
+from langlauf.bundled.address.data import configured_table, source
+from langlauf.bundled.address.extended_stages import accessibility, comparable, names, profile, sun_and_time
+from langlauf.bundled.address.locate import locate
+from langlauf.bundled.address.parser import describe, parse
+from langlauf.bundled.address.risk_stages import ambiguity, assessment, border, concentration, remoteness, seasonality
+from langlauf.bundled.address.views import views
 
-from .context import Context, Result
-from .data import source
-from .settings import chosen_table
-from .showing import views
-from .stages import Mode, Stage, stages_of
+Mode = Literal["basic", "extended", "risk"]
+
+
+@dataclass(frozen=True, slots=True)
+class AddressStage:
+    """One stage: the key of its result, what it did in words, its function, and what its figures do not say."""
+
+    name: str
+    done: str
+    run: Callable[[StageContext], StageResult]
+    limits: tuple[str, ...] = ()
+
+
+def _parse(context: StageContext) -> StageResult:
+    return describe(parse(context.query))
+
+
+_BASIC: Final = (
+    AddressStage("parse", "Address taken apart", _parse),
+    AddressStage(
+        "locate",
+        "Place located",
+        locate,
+        (
+            "The place is a town, not a building: streets and house numbers are read, but not looked up.",
+            "Only places the table lists can be found; the table's name says from how many people up it lists them.",
+        ),
+    ),
+    AddressStage(
+        "region",
+        "Region and country described",
+        region,
+        ("Regions have names for Switzerland, its larger neighbours, the US, the UK and Canada; others a code.",),
+    ),
+    AddressStage(
+        "surroundings",
+        "Surroundings measured",
+        surroundings,
+        (
+            "All people of a place are counted at its one point, and people outside listed places not at all.",
+            "Quarters are told from towns by a rule of thumb; `people` leaves them out, `people_upper_bound` does not.",
+            "Distances are straight lines over the globe, not roads.",
+        ),
+    ),
+    AddressStage(
+        "rank",
+        "Size and centrality ranked",
+        rank,
+        ("Ranks are among the places the table lists, by populations of differing years.",),
+    ),
+)
+_EXTENDED: Final = (
+    AddressStage("profile", "People by distance and direction counted", profile),
+    AddressStage("comparable", "Comparable places found", comparable),
+    AddressStage(
+        "accessibility",
+        "Accessibility computed",
+        accessibility,
+        ("Accessibility knows no roads, timetables or borders; it weighs people by straight distance.",),
+    ),
+    AddressStage(
+        "sun_and_time",
+        "Sun and time computed",
+        sun_and_time,
+        ("Daylight is for a level horizon at sea level; hills and weather are not known.",),
+    ),
+    AddressStage(
+        "names",
+        "Names sorted by script",
+        names,
+        ("Names come without language or date, so they show spread, not history.",),
+    ),
+)
+_RISK: Final = (
+    AddressStage("ambiguity", "Ambiguity of the match weighed", ambiguity),
+    AddressStage("remoteness", "Remoteness weighed", remoteness),
+    AddressStage("concentration", "Concentration of people weighed", concentration),
+    AddressStage("border", "Nearness of borders weighed", border),
+    AddressStage("seasonality", "Seasons of daylight weighed", seasonality),
+    AddressStage(
+        "assessment",
+        "Components combined",
+        assessment,
+        (
+            "The scores are indices from position and population. They say nothing about hazards, crime or credit.",
+            "The weights are a stated convention, not an estimate from observed losses.",
+        ),
+    ),
+)
+
+
+def stages_of(mode: Mode) -> tuple[AddressStage, ...]:
+    """The stages of a mode; each mode holds those of the one before it."""
+    return {"basic": _BASIC, "extended": _BASIC + _EXTENDED, "risk": _BASIC + _EXTENDED + _RISK}[mode]
+
 
 Query = Annotated[
     str,
@@ -34,52 +133,28 @@ IntelligenceMode = Annotated[
 ]
 
 
-class JobHandle(Protocol):
-    """What this analysis asks of the job it runs in."""
-
-    async def checkpoint(self, key: str, fn: Callable[..., Any], /, *args: Any) -> Any:
-        """The stored result of `fn(*args)` under `key`, run once ever for the job."""
-        ...
-
-    async def partial(
-        self,
-        payload: dict[str, Any],
-        *,
-        summary: dict[str, Any] | None = None,
-        progress: float | None = None,
-        step: str | None = None,
-        views: Sequence[AnyView] = (),
-    ) -> object:
-        """Store a snapshot that people can look at."""
-        ...
-
-    def chunks(self, items: Sequence[str], step: str = "") -> AsyncIterator[str]:
-        """Every item, with progress reported on the way."""
-        ...
-
-
-async def address(job: JobHandle, query: Query, intelligence_mode: IntelligenceMode = "basic") -> Shown:
+async def address(job: Job, query: Query, intelligence_mode: IntelligenceMode = "basic") -> Result:
     """Locate an address in the GeoNames gazetteer and describe the place, its region, surroundings and rank.
 
     Every stage is a checkpoint, so a restarted job goes on where it was, and ends in a partial result that holds all
     stages so far. Without a recognisable place it fails with the code `address_intel`.
     """
-    table = chosen_table()
+    table = configured_table()
     stages = {stage.name: stage for stage in stages_of(intelligence_mode)}
-    results: dict[str, Result] = {}
-    done: list[Stage] = []
+    results: dict[str, StageResult] = {}
+    done: list[AddressStage] = []
     async for name in job.chunks(list(stages), step="Stage {}"):
         stage = stages[name]
-        context = Context(query, table, dict(results))
+        context = StageContext(query, table, dict(results))
         # The stages compute; the event loop of the server must not wait for them.
         results[name] = await job.checkpoint(name, asyncio.to_thread, stage.run, context)
         done.append(stage)
         so_far = _result(intelligence_mode, results, done)
         await job.partial(so_far, summary=_summary(results), step=stage.done, views=views(results))
-    return Shown(_result(intelligence_mode, results, done), views=views(results))
+    return Result(_result(intelligence_mode, results, done), views=views(results))
 
 
-def _result(mode: Mode, results: dict[str, Result], done: list[Stage]) -> dict[str, Any]:
+def _result(mode: Mode, results: dict[str, StageResult], done: list[AddressStage]) -> dict[str, Any]:
     located = results.get("locate")
     return {
         "query": results["parse"]["query"],
@@ -91,7 +166,7 @@ def _result(mode: Mode, results: dict[str, Result], done: list[Stage]) -> dict[s
     }
 
 
-def _summary(results: dict[str, Result]) -> dict[str, Any]:
+def _summary(results: dict[str, StageResult]) -> dict[str, Any]:
     """The few figures a list of jobs has room for, as far as the stages have found them."""
     summary: dict[str, Any] = {"stages": len(results)}
     if located := results.get("locate"):

@@ -4,19 +4,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .gazetteer import Gazetteer, Place, load
-from .geometry import bearing, compass, distance_km
+from langlauf.bundled.address.gazetteer import Gazetteer, GazetteerPlace, load
+from langlauf.bundled.address.geometry import bearing, compass, distance_km
 
-Result = dict[str, Any]
+StageResult = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class StageContext:
     """The input of a stage; `results` are the results of the earlier stages by name."""
 
     query: str
     table: str
-    results: Mapping[str, Result]
+    results: Mapping[str, StageResult]
 
     @property
     def gazetteer(self) -> Gazetteer:
@@ -30,12 +30,12 @@ class Context:
         return self.gazetteer.index_of(self.results["locate"]["place"]["id"])
 
     @property
-    def place(self) -> Place:
+    def place(self) -> GazetteerPlace:
         """The located place."""
         return self.gazetteer.places[self.index]
 
 
-def brief(place: Place) -> Result:
+def brief(place: GazetteerPlace) -> StageResult:
     """A place in the few words every list of places has."""
     return {
         "id": place.id,
@@ -48,7 +48,7 @@ def brief(place: Place) -> Result:
     }
 
 
-def seen_from(origin: Place, place: Place) -> Result:
+def brief_from(origin: GazetteerPlace, place: GazetteerPlace) -> StageResult:
     """A place in few words, with how far and in which direction it lies from another; no direction to itself."""
     distance = round(distance_km(origin.lat, origin.lon, place.lat, place.lon), 1)
     direction = compass(bearing(origin.lat, origin.lon, place.lat, place.lon)) if distance else None

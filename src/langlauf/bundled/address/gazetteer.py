@@ -1,19 +1,17 @@
 """The places of one table in memory, with the ways to find them. It is made once and never changed."""
 
 import re
-from collections.abc import Iterable
-from math import log1p
+from collections.abc import Iterable, Sequence
+from math import log1p, pi, sqrt
 from sys import intern
 from threading import Lock
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
-from .data import Row, read_cities
-from .grid import Grid
-from .parts import find_parts
-from .text import fold, fold_lines
-from .typos import TypoIndex
+from langlauf.bundled.address.data import CityRow, read_cities
+from langlauf.bundled.address.geometry import SpatialIndex
+from langlauf.bundled.address.text import TypoIndex, fold, fold_lines
 
 # Other names of small places are too many and too odd to be guessed at from a misspelling.
 _OTHER_NAMES_MISSPELT_FROM: Final = 100_000
@@ -22,7 +20,7 @@ _CODE_LENGTH: Final = 3
 _APART: Final = re.compile(r" \(| (?:am|an der|im|in der|ob der) ")
 
 
-class Place(msgspec.Struct, frozen=True, gc=False):
+class GazetteerPlace(msgspec.Struct, frozen=True, gc=False):
     """One place of the gazetteer."""
 
     id: int
@@ -51,13 +49,13 @@ class Gazetteer:
 
     __slots__ = ("_by_id", "_names", "_typos", "by_country", "grid", "parts", "places", "table")
 
-    def __init__(self, table: str, rows: Iterable[Row]) -> None:
+    def __init__(self, table: str, rows: Iterable[CityRow]) -> None:
         self.table = table
         self.places = sorted(map(_place, rows), key=lambda place: (-place.population, place.id))
         self._by_id = {place.id: index for index, place in enumerate(self.places)}
         self._names, misspelt = _index_names(self.places)
         self._typos = TypoIndex(misspelt)
-        self.grid = Grid([(place.lat, place.lon) for place in self.places])
+        self.grid = SpatialIndex([(place.lat, place.lon) for place in self.places])
         self.parts = find_parts(self.places, self.grid)
         self.by_country: dict[str, list[int]] = {}
         for index, place in enumerate(self.places):
@@ -94,8 +92,8 @@ def first_names(name: str) -> list[str]:
     return [folded for folded in map(fold, written) if folded]
 
 
-def _place(row: Row) -> Place:
-    return Place(
+def _place(row: CityRow) -> GazetteerPlace:
+    return GazetteerPlace(
         id=row.geonameid,
         name=row.name,
         lat=row.latitude,
@@ -108,7 +106,7 @@ def _place(row: Row) -> Place:
     )
 
 
-def _index_names(places: list[Place]) -> tuple[dict[str, int | tuple[int, ...]], dict[str, None]]:
+def _index_names(places: list[GazetteerPlace]) -> tuple[dict[str, int | tuple[int, ...]], dict[str, None]]:
     """The places by folded name, and the names that are also looked for when one is misspelt."""
     # Most names belong to one place, and a bare number is far smaller than a tuple of one.
     names: dict[str, int | tuple[int, ...]] = {}
@@ -149,3 +147,50 @@ def load(table: str) -> Gazetteer:
             if found is None:
                 found = _loaded[table] = Gazetteer(table, read_cities(table))
     return found
+
+
+PEOPLE_PER_KM2: Final = 8000
+SMALLEST_WHOLE: Final = 50_000
+_NAME_REACH: Final = 3.0
+
+
+class _Located(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def lat(self) -> float: ...
+    @property
+    def lon(self) -> float: ...
+    @property
+    def country(self) -> str: ...
+    @property
+    def region(self) -> str: ...
+    @property
+    def population(self) -> int: ...
+
+
+def footprint_radius_km(population: int) -> float:
+    """The radius of the circle that many people would fill at the assumed density."""
+    return sqrt(population / (pi * PEOPLE_PER_KM2))
+
+
+def find_parts(places: Sequence[_Located], grid: SpatialIndex) -> dict[int, int]:
+    """For every probable part the index of its whole; `places` come largest first."""
+    parts: dict[int, int] = {}
+    for whole, place in enumerate(places):
+        if place.population < SMALLEST_WHOLE:
+            break
+        if whole in parts:
+            continue
+        radius = footprint_radius_km(place.population)
+        for distance, index in grid.within(place.lat, place.lon, radius * _NAME_REACH):
+            if index > whole and index not in parts and _belongs(places[index], place, distance <= radius):
+                parts[index] = whole
+    return parts
+
+
+def _belongs(small: _Located, large: _Located, inside: bool) -> bool:
+    if small.country != large.country or small.region != large.region:
+        return False
+    name = small.name
+    return inside or (name.startswith(large.name) and not name[len(large.name) : len(large.name) + 1].isalpha())

@@ -1,22 +1,23 @@
 """Stage `locate`: the place an address means, how it was found, and what else it could have meant."""
 
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
 
+from langlauf.bundled.address.context import StageContext, StageResult, brief
+from langlauf.bundled.address.data import countries
+from langlauf.bundled.address.gazetteer import Gazetteer, first_names
+from langlauf.bundled.address.geometry import distance_km
+from langlauf.bundled.address.parser import AddressPart, ParsedAddress
+from langlauf.bundled.address.scoring import ACCEPTED_FROM, NEIGHBOUR_POINTS, MatchKind, NameSpan, PlaceCandidate, score
+from langlauf.bundled.address.text import fold, is_written_without_spaces, spellings
 from langlauf.domain.errors import PermanentError
 
-from .candidates import find_candidates
-from .context import Context, Result, brief
-from .data import countries
-from .gazetteer import Gazetteer
-from .parsing import Parsed
-from .scoring import Candidate, Kind
-
-QUALITY: Final[dict[Kind, float]] = {"name": 1.0, "other_name": 0.95, "typo_1": 0.8, "typo_2": 0.6}
+QUALITY: Final[dict[MatchKind, float]] = {"name": 1.0, "other_name": 0.95, "typo_1": 0.8, "typo_2": 0.6}
 CLEAR_MARGIN: Final = 30.0
 _ALTERNATIVES: Final = 5
-_FOUND_BY: Final[dict[Kind, str]] = {
+_FOUND_BY: Final[dict[MatchKind, str]] = {
     "name": "its name",
     "other_name": "one of its other names",
     "typo_1": "its name with one typing error",
@@ -24,9 +25,9 @@ _FOUND_BY: Final[dict[Kind, str]] = {
 }
 
 
-def locate(context: Context) -> Result:
+def locate(context: StageContext) -> StageResult:
     """The place meant, or PermanentError `address_intel` where the address holds no place the table knows."""
-    parsed = msgspec.convert(context.results["parse"], Parsed)
+    parsed = msgspec.convert(context.results["parse"], ParsedAddress)
     gazetteer = context.gazetteer
     candidates = find_candidates(parsed, gazetteer)
     if not candidates:
@@ -60,7 +61,7 @@ def locate(context: Context) -> Result:
     }
 
 
-def confidence(best: Candidate, margin: float | None) -> float:
+def confidence(best: PlaceCandidate, margin: float | None) -> float:
     """From 0 to 1: how exact the name is, how much of the words it explains, and how far ahead of the next place.
 
     quality x (0.5 + 0.5 x share of words) x (0.6 + 0.4 x margin / 30, at most 1); without a rival the last is 1.
@@ -69,7 +70,7 @@ def confidence(best: Candidate, margin: float | None) -> float:
     return round(QUALITY[best.kind] * (0.5 + 0.5 * min(1.0, best.span.share)) * clearness, 2)
 
 
-def _rivals(candidates: list[Candidate], gazetteer: Gazetteer) -> list[Candidate]:
+def _rivals(candidates: list[PlaceCandidate], gazetteer: Gazetteer) -> list[PlaceCandidate]:
     """The other candidates, without parts of the best one, its whole, and other parts of that."""
     best = candidates[0].index
     family = {best, gazetteer.parts.get(best, best)}
@@ -80,16 +81,16 @@ def _rivals(candidates: list[Candidate], gazetteer: Gazetteer) -> list[Candidate
     ]
 
 
-def _alternative(candidate: Candidate, gazetteer: Gazetteer) -> Result:
+def _alternative(candidate: PlaceCandidate, gazetteer: Gazetteer) -> StageResult:
     return brief(gazetteer.places[candidate.index]) | {"kind": candidate.kind, "score": round(candidate.score, 1)}
 
 
-def _words(parsed: Parsed, candidate: Candidate) -> str:
+def _words(parsed: ParsedAddress, candidate: PlaceCandidate) -> str:
     span = candidate.span
     return " ".join(parsed.parts[span.part].words[span.start : span.end])
 
 
-def _not_found(parsed: Parsed, gazetteer: Gazetteer) -> PermanentError:
+def _not_found(parsed: ParsedAddress, gazetteer: Gazetteer) -> PermanentError:
     if not any(part.words for part in parsed.parts):
         message = "The query holds no words. Send an address with the name of its town, such as `Bundesplatz 3, Bern`."
     elif parsed.hints and not parsed.street:
@@ -109,3 +110,124 @@ def _not_found(parsed: Parsed, gazetteer: Gazetteer) -> PermanentError:
         )
     meta: dict[str, Any] = {"table": f"cities{gazetteer.table}"}
     return PermanentError(message, code="address_intel", hint="check_input_and_retry", meta=meta)
+
+
+_LONGEST_NAME: Final = 6
+_MOST_MISSPELT: Final = 60
+_GOOD_ENOUGH: Final = 70.0
+_NEIGHBOUR_KM: Final = 40.0
+_MOST_WEIGHED: Final = 40
+# fmt: off
+_SMALL_WORDS: Final = frozenset({
+    "a", "an", "am", "and", "at", "auf", "au", "aux", "bei", "da", "das", "de", "del", "den", "der", "des",
+    "di", "die", "du", "el", "en", "et", "im", "in", "la", "le", "les", "of", "on", "the", "und", "y", "zu",
+    "zum", "zur", "near", "north", "south", "east", "west",
+})
+# fmt: on
+
+
+def find_candidates(parsed: ParsedAddress, gazetteer: Gazetteer) -> list[PlaceCandidate]:
+    """The places that fit well enough, best first, each once."""
+    spans = list(_spans(parsed))
+    found = [candidate for span in spans for candidate in _exact(span, parsed, gazetteer)]
+    if not any(_leaves_no_doubt(candidate) for candidate in found):
+        found += [candidate for span in _misspellable(spans, parsed) for candidate in _near(span, parsed, gazetteer)]
+    weighed = _with_neighbours(_ranked(found), gazetteer)
+    return [candidate for candidate in _ranked(weighed) if candidate.score >= ACCEPTED_FROM]
+
+
+def _leaves_no_doubt(candidate: PlaceCandidate) -> bool:
+    whole = candidate.span.share >= 1 and candidate.points.get("context", 0.0) >= 0
+    return whole and candidate.score >= _GOOD_ENOUGH
+
+
+def _spans(parsed: ParsedAddress) -> Iterator[NameSpan]:
+    for number, part in enumerate(parsed.parts):
+        for start in range(len(part.words)):
+            for end in range(start + 1, min(len(part.words), start + _LONGEST_NAME) + 1):
+                text = fold(" ".join(part.words[start:end]))
+                lone = len(part.words) == 1
+                if text and (lone or (text not in _SMALL_WORDS and not text.isdigit())):
+                    yield NameSpan(number, start, end, text, _share(parsed, number, start, end))
+        yield from _inside_words(number, part)
+
+
+def _inside_words(number: int, part: AddressPart) -> Iterator[NameSpan]:
+    """Names inside the words of scripts that write no spaces, such as the city in a Japanese address."""
+    for at, word in enumerate(part.words):
+        if is_written_without_spaces(word):
+            letters = fold(word)[:40]
+            for length in range(min(_LONGEST_NAME, len(letters) - 1), 1, -1):
+                for start in range(len(letters) - length + 1):
+                    # The place leads in these addresses, so nothing is taken off for the words that follow.
+                    share = 0.99 if start == 0 else 0.6
+                    yield NameSpan(number, at, at + 1, letters[start : start + length], share)
+
+
+def _share(parsed: ParsedAddress, number: int, start: int, end: int) -> float:
+    """How much of its part the span covers by letters; words that name a country or region count as covered."""
+    words = parsed.parts[number].words
+    covered = set(range(start, end))
+    for hint in parsed.hints:
+        if hint.part == number and (hint.end <= start or end <= hint.start):
+            covered.update(range(hint.start, hint.end))
+    return sum(len(words[at]) for at in covered) / sum(map(len, words))
+
+
+def _exact(span: NameSpan, parsed: ParsedAddress, gazetteer: Gazetteer) -> Iterator[PlaceCandidate]:
+    for spelling in spellings(span.text):
+        for index in gazetteer.named(spelling):
+            place = gazetteer.places[index]
+            kind: MatchKind = "name" if spelling in first_names(place.name) else "other_name"
+            points = score(place, kind, span, parsed, other_name=kind == "other_name")
+            yield PlaceCandidate(index, kind, spelling, span, points)
+
+
+def _misspellable(spans: Iterable[NameSpan], parsed: ParsedAddress) -> list[NameSpan]:
+    taken = {(hint.part, at) for hint in parsed.hints if hint.sure for at in range(hint.start, hint.end)}
+    fitting = [
+        span
+        for span in spans
+        if parsed.parts[span.part].role != "street"
+        and not taken.issuperset((span.part, at) for at in range(span.start, span.end))
+    ]
+    return sorted(fitting, key=lambda span: (-span.share, span.part, span.start))[:_MOST_MISSPELT]
+
+
+def _near(span: NameSpan, parsed: ParsedAddress, gazetteer: Gazetteer) -> Iterator[PlaceCandidate]:
+    for errors, name in gazetteer.nearly_named(span.text):
+        kind: MatchKind = "typo_1" if errors == 1 else "typo_2"
+        for index in gazetteer.named(name):
+            place = gazetteer.places[index]
+            other = name not in first_names(place.name)
+            yield PlaceCandidate(index, kind, name, span, score(place, kind, span, parsed, other_name=other))
+
+
+def _ranked(candidates: Iterable[PlaceCandidate]) -> list[PlaceCandidate]:
+    best: dict[int, PlaceCandidate] = {}
+    for candidate in candidates:
+        known = best.get(candidate.index)
+        if known is None or candidate.score > known.score:
+            best[candidate.index] = candidate
+    # Equal scores go to the larger place, which has the smaller index.
+    return sorted(best.values(), key=lambda candidate: (-candidate.score, candidate.index))
+
+
+def _with_neighbours(ranked: list[PlaceCandidate], gazetteer: Gazetteer) -> list[PlaceCandidate]:
+    """A place named before a larger one near it is the one meant: `Oerlikon, Zürich` is Oerlikon."""
+    head = ranked[:_MOST_WEIGHED]
+    return [
+        PlaceCandidate(it.index, it.kind, it.matched, it.span, it.points | {"neighbour": NEIGHBOUR_POINTS})
+        if any(_names_larger(it, other, gazetteer) for other in head)
+        else it
+        for it in head
+    ] + ranked[_MOST_WEIGHED:]
+
+
+def _names_larger(small: PlaceCandidate, large: PlaceCandidate, gazetteer: Gazetteer) -> bool:
+    if small.index <= large.index or small.span.part >= large.span.part or min(small.span.share, large.span.share) < 1:
+        return False
+    if small.span.text == large.span.text or large.kind.startswith("typo"):
+        return False
+    one, other = gazetteer.places[small.index], gazetteer.places[large.index]
+    return one.country == other.country and distance_km(one.lat, one.lon, other.lat, other.lon) <= _NEIGHBOUR_KM

@@ -5,15 +5,14 @@ from typing import Final, Literal
 
 import msgspec
 
-from .gazetteer import Place
-from .hints import Hint
-from .parsing import Parsed
-from .postcodes import regions_of
-from .text import fold
+from langlauf.bundled.address.gazetteer import GazetteerPlace
+from langlauf.bundled.address.hints import RegionHint, regions_of
+from langlauf.bundled.address.parser import ParsedAddress
+from langlauf.bundled.address.text import fold
 
-Kind = Literal["name", "other_name", "typo_1", "typo_2"]
+MatchKind = Literal["name", "other_name", "typo_1", "typo_2"]
 
-NAME_POINTS: Final[dict[Kind, float]] = {"name": 60.0, "other_name": 50.0, "typo_1": 40.0, "typo_2": 28.0}
+NAME_POINTS: Final[dict[MatchKind, float]] = {"name": 60.0, "other_name": 50.0, "typo_1": 40.0, "typo_2": 28.0}
 OTHER_NAME_TYPO: Final = -4.0
 OTHER_INITIAL: Final = -10.0
 SIZE_POINTS: Final = 6.0
@@ -30,7 +29,7 @@ NEIGHBOUR_POINTS: Final = 10.0
 ACCEPTED_FROM: Final = 60.0
 
 
-class Span(msgspec.Struct, frozen=True):
+class NameSpan(msgspec.Struct, frozen=True):
     """Words of one part of the address, taken as a name; `share` is how much of the part's letters they are."""
 
     part: int
@@ -40,13 +39,13 @@ class Span(msgspec.Struct, frozen=True):
     share: float
 
 
-class Candidate(msgspec.Struct, frozen=True):
+class PlaceCandidate(msgspec.Struct, frozen=True):
     """A place the address may mean, with the points for and against it."""
 
     index: int
-    kind: Kind
+    kind: MatchKind
     matched: str
-    span: Span
+    span: NameSpan
     points: dict[str, float]
 
     @property
@@ -55,7 +54,9 @@ class Candidate(msgspec.Struct, frozen=True):
         return round(sum(self.points.values()), 2)
 
 
-def score(place: Place, kind: Kind, span: Span, parsed: Parsed, *, other_name: bool) -> dict[str, float]:
+def score(
+    place: GazetteerPlace, kind: MatchKind, span: NameSpan, parsed: ParsedAddress, *, other_name: bool
+) -> dict[str, float]:
     """The points of one place for one span of the address, by reason; reasons that give nothing are left out."""
     points = {
         "name": NAME_POINTS[kind] + _other_name_points(place, kind, span, other_name=other_name),
@@ -70,7 +71,7 @@ def score(place: Place, kind: Kind, span: Span, parsed: Parsed, *, other_name: b
     return {reason: round(value, 2) for reason, value in points.items() if value}
 
 
-def _other_name_points(place: Place, kind: Kind, span: Span, *, other_name: bool) -> float:
+def _other_name_points(place: GazetteerPlace, kind: MatchKind, span: NameSpan, *, other_name: bool) -> float:
     """Large places have names in many languages; those that begin alike are likelier the ones people use."""
     if not other_name:
         return 0.0
@@ -85,7 +86,7 @@ def _initial(name: str) -> str:
     return next((letters for letters in ("ckq", "vw", "ijy", "sz") if name[:1] in letters), name[:1])
 
 
-def _hint_points(place: Place, hint: Hint, span: Span) -> float:
+def _hint_points(place: GazetteerPlace, hint: RegionHint, span: NameSpan) -> float:
     if hint.part == span.part and hint.start < span.end and span.start < hint.end:
         # A word cannot speak for itself, and one that names a country more likely means the country.
         return COUNTRY_WORD if hint.sure and all(meaning.region is None for meaning in hint.meanings) else 0.0
@@ -97,7 +98,7 @@ def _hint_points(place: Place, hint: Hint, span: Span) -> float:
     return CODE_MATCH if fits else CODE_MISMATCH
 
 
-def _postcode_points(place: Place, parsed: Parsed) -> float:
+def _postcode_points(place: GazetteerPlace, parsed: ParsedAddress) -> float:
     postcode = parsed.postcode
     if postcode is None:
         return 0.0

@@ -1,21 +1,16 @@
 """The analysis `clustering`: a table, and the groups its rows fall into, one k after the other."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
 from langlauf.analysis.payload import Result
-from langlauf.bundled.dependency import needed
+from langlauf.analysis.plain_job import PlainJob
+from langlauf.bundled.clustering.columns import ColumnSelection, select_columns
+from langlauf.bundled.clustering.table import LONGEST_TABLE, InputTable, read_table, table_error
+from langlauf.bundled.clustering.views import final_views, partial_views
+from langlauf.bundled.dependency import require_package
 from langlauf.domain.errors import PermanentError
-from langlauf.domain.view import AnyView
-
-from .choosing import Fit, best_of, reasons_for
-from .columns import Choice, choose
-from .errors import bad_table
-from .reading import read_table
-from .showing import final_views, partial_views
-from .table import LONGEST_TABLE, Table
 
 TableText = Annotated[
     str,
@@ -55,31 +50,14 @@ Seed = Annotated[
     int, msgspec.Meta(ge=0, le=2**32 - 1, description="The same seed gives the same result.", examples=[0])
 ]
 
-
-class JobHandle(Protocol):
-    """What this analysis asks of the job it runs in."""
-
-    def checkpoint(self, key: str, function: Callable[..., Any], /, *args: Any) -> Any:
-        """The stored result of the function under `key`, run once ever for the job."""
-        ...
-
-    def partial(
-        self, payload: Any, *, summary: Any = None, step: str | None = None, views: Sequence[AnyView] = ()
-    ) -> object:
-        """Store a snapshot that people can look at."""
-        ...
-
-    def progress(self, percent: float | None = None, step: str | None = None) -> None:
-        """Tell how far the job is."""
-        ...
-
-    def chunks(self, items: Iterable[int], step: str | None = None) -> Iterator[int]:
-        """Every item, with progress reported on the way."""
-        ...
+#: A silhouette from which groups are clearly apart, and one below which there may be none.
+_CLEAR: Final = 0.5
+_WEAK: Final = 0.25
+Fit = dict[str, Any]
 
 
 def clustering(
-    job: JobHandle,
+    job: PlainJob,
     table: TableText,
     columns: Columns | None = None,
     k_min: MinK = 2,
@@ -97,26 +75,26 @@ def clustering(
         raise PermanentError(f"k_max is {k_max} and k_min is {k_min}; k_max must not be smaller.")
     job.progress(0, "Reading the table")
     read = read_table(table)
-    choice = choose(read, columns)
-    needed("clustering", "sklearn", "scikit-learn")
-    # The rooms that compute import NumPy and scikit-learn, which a server without them must not need.
-    from . import describing, matrix, methods
+    choice = select_columns(read, columns)
+    require_package("clustering", "sklearn", "scikit-learn")
+    # These modules import NumPy and scikit-learn, which a server may lack.
+    from langlauf.bundled.clustering import description, fitting
 
-    compared = matrix.build(choice.used, scale=scale)
-    if method == "agglomerative" and compared.count > methods.MOST_ROWS_AGGLOMERATIVE:
-        raise bad_table(
-            f"The method agglomerative takes at most {methods.MOST_ROWS_AGGLOMERATIVE:,} rows, and the table has "
+    compared = fitting.build_matrix(choice.used, scale=scale)
+    if method == "agglomerative" and compared.count > fitting.MOST_ROWS_AGGLOMERATIVE:
+        raise table_error(
+            f"The method agglomerative takes at most {fitting.MOST_ROWS_AGGLOMERATIVE:,} rows, and the table has "
             f"{compared.count:,}; use kmeans or gaussian."
         )
     about = _about(read, choice, compared)
     fits: list[Fit] = []
     ks = range(k_min, min(k_max, compared.distinct - 1) + 1)
     if not ks:
-        raise bad_table(f"Only {compared.distinct} rows differ, too few for {k_min} clusters.")
+        raise table_error(f"Only {compared.distinct} rows differ, too few for {k_min} clusters.")
     if ks[-1] < k_max:
         about["notes"].append(f"Only {compared.distinct} rows differ, so k ends at {ks[-1]}.")
     for k in job.chunks(ks, step="k = {}"):
-        fits.append(job.checkpoint(f"k-{k}", methods.fit, compared.values, k, method, seed))
+        fits.append(job.checkpoint(f"k-{k}", fitting.fit, compared.values, k, method, seed))
         so_far = _result(about, fits, method)
         job.partial(so_far, summary=so_far["summary"], step=f"k = {k} measured", views=partial_views(so_far))
     best = best_of(fits, method)
@@ -125,11 +103,11 @@ def clustering(
             "No k gave groups that could be measured: " + " ".join(fits[-1]["notes"] or ["all rows fell into one."]),
             code="no_clusters",
         )
-    result = _result(about, fits, method) | describing.describe(compared, choice, best, len(read.rows), seed)
+    result = _result(about, fits, method) | description.describe(compared, choice, best, len(read.rows), seed)
     return Result(result, views=final_views(result))
 
 
-def _about(read: Table, choice: Choice, compared: Any) -> dict[str, Any]:
+def _about(read: InputTable, choice: ColumnSelection, compared: Any) -> dict[str, Any]:
     """What was read, for the result."""
     kept = {column.name for column in compared.columns}
     dropped = len(read.rows) - compared.count
@@ -173,3 +151,53 @@ def _result(about: dict[str, Any], fits: list[Fit], method: str) -> dict[str, An
         "table": about["table"],
         "notes": about["notes"] + [note for fit in fits for note in fit["notes"]],
     }
+
+
+def best_of(fits: list[Fit], method: str) -> Fit | None:
+    """The lowest BIC of Gaussian mixtures, else the highest silhouette; of equals the smaller k."""
+    usable = [fit for fit in fits if fit["silhouette"] is not None]
+    if method == "gaussian":
+        return min(usable, key=lambda fit: (fit["bic"], fit["k"]), default=None)
+    return max(usable, key=lambda fit: (fit["silhouette"], -fit["k"]), default=None)
+
+
+def reasons_for(best: Fit, fits: list[Fit], method: str) -> list[str]:
+    """What speaks for the best k, in sentences."""
+    others = [fit for fit in fits if fit["k"] != best["k"]]
+    reasons = [_compared(best, others, method)]
+    silhouette = best["silhouette"]
+    if silhouette >= _CLEAR:
+        reasons.append(f"A silhouette of {silhouette:.2f} speaks for groups that are clearly apart.")
+    elif silhouette >= _WEAK:
+        reasons.append(f"A silhouette of {silhouette:.2f} speaks for groups that touch each other.")
+    else:
+        reasons.append(f"A silhouette of {silhouette:.2f} is low: the rows may not fall into groups at all.")
+    if (bend := elbow(fits)) is not None:
+        agrees = "which agrees" if bend == best["k"] else "a second opinion"
+        reasons.append(f"The curve of the inertia bends most at k = {bend}, {agrees}.")
+    return reasons
+
+
+def _compared(best: Fit, others: list[Fit], method: str) -> str:
+    runner_up = best_of(others, method)
+    what, key, form = ("BIC", "bic", ",.0f") if method == "gaussian" else ("silhouette", "silhouette", ".3f")
+    word = "lowest" if method == "gaussian" else "highest"
+    if runner_up is None:
+        return f"k = {best['k']} is the only one that could be measured, with a {what} of {best[key]:{form}}."
+    return (
+        f"k = {best['k']} has the {word} {what}, {best[key]:{form}}; "
+        f"the next best is k = {runner_up['k']} with {runner_up[key]:{form}}."
+    )
+
+
+def elbow(fits: list[Fit]) -> int | None:
+    """The k whose inertia lies furthest below the line from the first to the last; None for fewer than three."""
+    known = sorted((fit["k"], fit["inertia"]) for fit in fits if fit["inertia"] is not None)
+    if len(known) < 3:  # noqa: PLR2004
+        return None
+    (first, high), (last, low) = known[0], known[-1]
+    if not high > low:
+        return None
+    depths = {k: (high - (high - low) * (k - first) / (last - first)) - value for k, value in known[1:-1]}
+    deepest = max(depths, key=lambda k: (depths[k], -k))
+    return deepest if depths[deepest] > 0 else None

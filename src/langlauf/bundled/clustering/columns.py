@@ -7,9 +7,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from .cells import LARGEST, read_numbers
-from .errors import bad_table, shown
-from .table import Cell, Table, column_name
+from langlauf.bundled.clustering.table import LARGEST, Cell, InputTable, column_name, quoted, read_numbers, table_error
 
 #: A text column with more different values than this is a name or a remark, not a category.
 MOST_CATEGORIES: Final = 12
@@ -19,7 +17,7 @@ _FEWEST_FILLED: Final = 0.5
 _NUMBERING: Final = frozenset({"id", "index", "nr", "no", "number", "row", "#"})
 
 
-class Column(msgspec.Struct, frozen=True, kw_only=True):
+class FeatureColumn(msgspec.Struct, frozen=True, kw_only=True):
     """A column that is compared: numbers, or the categories of a text column."""
 
     name: str
@@ -33,18 +31,18 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
         return sum(value is None for value in (self.numbers if self.kind == "number" else self.texts))
 
 
-class LeftOut(msgspec.Struct, frozen=True):
+class SkippedColumn(msgspec.Struct, frozen=True):
     """A column that is not compared, and why."""
 
     column: str
     reason: str
 
 
-class Choice(msgspec.Struct, frozen=True):
+class ColumnSelection(msgspec.Struct, frozen=True):
     """The columns that are compared, those that are not, what is worth knowing, and what the rows are called."""
 
-    used: list[Column]
-    left_out: list[LeftOut]
+    used: list[FeatureColumn]
+    left_out: list[SkippedColumn]
     notes: list[str]
     row_names: list[Cell] | None
 
@@ -53,36 +51,36 @@ class _NotComparable(Exception):
     """Why a column is left out."""
 
 
-def choose(table: Table, asked: list[str] | None) -> Choice:
+def select_columns(table: InputTable, asked: list[str] | None) -> ColumnSelection:
     """The columns asked for; else all numbers and all texts with few different values that tell rows apart."""
     wanted = _known(table, asked) if asked else range(len(table.names))
-    used: list[Column] = []
-    left_out: list[LeftOut] = []
+    used: list[FeatureColumn] = []
+    left_out: list[SkippedColumn] = []
     commas: list[str] = []
     for position in wanted:
         try:
             used.append(_read(table, position, commas, asked=bool(asked)))
         except _NotComparable as reason:
-            left_out.append(LeftOut(table.names[position], str(reason)))
+            left_out.append(SkippedColumn(table.names[position], str(reason)))
     if not used:
-        reasons = "; ".join(f"{shown(each.column)} {each.reason}" for each in left_out[:5])
-        raise bad_table(f"No column can be compared: {reasons}.")
+        reasons = "; ".join(f"{quoted(each.column)} {each.reason}" for each in left_out[:5])
+        raise table_error(f"No column can be compared: {reasons}.")
     notes = [f"Read with a decimal comma: {', '.join(commas)}."] if commas else []
-    return Choice(used, left_out, notes, _row_names(table, used))
+    return ColumnSelection(used, left_out, notes, _row_names(table, used))
 
 
-def _known(table: Table, asked: list[str]) -> list[int]:
+def _known(table: InputTable, asked: list[str]) -> list[int]:
     positions = []
     for name in dict.fromkeys(asked):
         if name not in table.names:
             near = difflib.get_close_matches(name, table.names, n=1)
-            hint = f"did you mean {shown(near[0])}?" if near else f"it has {', '.join(map(shown, table.names[:10]))}."
-            raise bad_table(f"The table has no column {shown(name)}; {hint}", column=name)
+            hint = f"did you mean {quoted(near[0])}?" if near else f"it has {', '.join(map(quoted, table.names[:10]))}."
+            raise table_error(f"The table has no column {quoted(name)}; {hint}", column=name)
         positions.append(table.names.index(name))
     return positions
 
 
-def _read(table: Table, position: int, commas: list[str], *, asked: bool) -> Column:
+def _read(table: InputTable, position: int, commas: list[str], *, asked: bool) -> FeatureColumn:
     """A column as numbers where most of it are numbers, else as categories."""
     name = table.names[position]
     cells = [row[position] for row in table.rows]
@@ -102,25 +100,25 @@ def _read(table: Table, position: int, commas: list[str], *, asked: bool) -> Col
         raise _NotComparable("numbers the rows")
     if numbers.mark == "," and any("," in cell for cell in filled):
         commas.append(name)
-    return Column(name=name, kind="number", numbers=numbers.values)
+    return FeatureColumn(name=name, kind="number", numbers=numbers.values)
 
 
-def _categories(name: str, cells: list[Cell], *, asked: bool) -> Column:
+def _categories(name: str, cells: list[Cell], *, asked: bool) -> FeatureColumn:
     filled = [cell for cell in cells if cell is not None]
     different = len(set(filled))
     reason = f"holds {different:,} different texts"
     if asked and different > MOST_CATEGORIES:
-        raise bad_table(f"Column {shown(name)} {reason}; at most {MOST_CATEGORIES} can be compared.", column=name)
+        raise table_error(f"Column {quoted(name)} {reason}; at most {MOST_CATEGORIES} can be compared.", column=name)
     if not asked and (different > MOST_CATEGORIES or 2 * different > len(filled)):
         raise _NotComparable(reason)
-    return Column(name=name, kind="category", texts=cells)
+    return FeatureColumn(name=name, kind="category", texts=cells)
 
 
-def _no_number(table: Table, position: int, wrong: list[int]) -> Exception:
+def _no_number(table: InputTable, position: int, wrong: list[int]) -> Exception:
     at, name = wrong[0], table.names[position]
     more = f" ({len(wrong) - 1:,} more cells of this column are none either)" if len(wrong) > 1 else ""
-    return bad_table(
-        f"{table.place(at)}, column {shown(name)}: {shown(table.rows[at][position] or '')} is no number "
+    return table_error(
+        f"{table.place(at)}, column {quoted(name)}: {quoted(table.rows[at][position] or '')} is no number "
         f"up to {LARGEST:g}{more}.",
         row=at + 1,
         column=name,
@@ -137,7 +135,7 @@ def _numbers_rows(name: str, values: list[float | None]) -> bool:
     return name.casefold() in _NUMBERING and len(set(known)) == len(known)
 
 
-def _row_names(table: Table, used: list[Column]) -> list[Cell] | None:
+def _row_names(table: InputTable, used: list[FeatureColumn]) -> list[Cell] | None:
     """The first text column that is not compared and has another value in nearly every row."""
     compared = {column.name for column in used}
     for position, name in enumerate(table.names):

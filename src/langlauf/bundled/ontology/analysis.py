@@ -1,19 +1,16 @@
 """The analysis `ontology`: a version of an ontology against the one before it, one namespace after the other."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Annotated, Any, Protocol
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import msgspec
 
 from langlauf.analysis.payload import Result
-from langlauf.domain.view import AnyView
-
-from . import previous as earlier
-from .comparing import KINDS, Comparison
-from .reading import read_index
-from .showing import final_views, partial_views
-from .structure import findings
-from .terms import LONGEST_TEXT, Index, compact, index_from
+from langlauf.analysis.plain_job import PlainJob
+from langlauf.bundled.ontology.comparison import KINDS, Comparison
+from langlauf.bundled.ontology.obo import LONGEST_TEXT, TermIndex, compact, index_from, read_index
+from langlauf.bundled.ontology.structure import findings
+from langlauf.bundled.ontology.views import final_views, partial_views
 
 Text = Annotated[
     str,
@@ -45,33 +42,7 @@ PreviousText = Annotated[
 ]
 
 
-class JobHandle(Protocol):
-    """What this analysis asks of the job it runs in."""
-
-    def checkpoint(self, key: str, function: Callable[..., Any], /, *args: Any) -> Any:
-        """The stored result of the function under `key`, run once ever for the job."""
-        ...
-
-    def partial(
-        self, payload: Any, *, summary: Any = None, step: str | None = None, views: Sequence[AnyView] = ()
-    ) -> object:
-        """Store a snapshot that people can look at."""
-        ...
-
-    def previous(self, /, **match: Any) -> Any:
-        """The result of the org's last completed job of this analysis whose input has these values; else None."""
-        ...
-
-    def progress(self, percent: float | None = None, step: str | None = None) -> None:
-        """Tell how far the job is."""
-        ...
-
-    def chunks(self, items: Iterable[str], step: str | None = None) -> Iterator[str]:
-        """Every item, with progress reported on the way."""
-        ...
-
-
-def ontology(job: JobHandle, text: Text, ontology: Name | None = None, previous: PreviousText | None = None) -> Result:
+def ontology(job: PlainJob, text: Text, ontology: Name | None = None, previous: PreviousText | None = None) -> Result:
     """Compare a version of an ontology with the one before it: terms added, removed, renamed, obsoleted, moved, merged.
 
     The version before is `previous`, else the one of the org's last completed job for the same ontology. Reading, every
@@ -83,12 +54,12 @@ def ontology(job: JobHandle, text: Text, ontology: Name | None = None, previous:
     name = ontology or now.ontology
     if previous is not None:
         job.progress(0, "Reading the previous version")
-        found = job.checkpoint("previous", earlier.from_text, previous)
+        found = job.checkpoint("previous", from_text, previous)
     else:
-        found = job.checkpoint("previous", earlier.from_last_job, job.previous, name)
+        found = job.checkpoint("previous", from_last_job, job.previous, name)
     before = index_from(found["index"])
     comparison = Comparison(now, before)
-    report = _Report(name, now, before, found["source"])
+    report = _ComparisonReport(name, now, before, found["source"])
     places = {namespace: number for number, namespace in enumerate(comparison.namespaces)}
     for namespace in job.chunks(list(places), step="Namespace {}"):
         report.compared.append(job.checkpoint(f"namespace-{places[namespace]}", comparison.compare, namespace))
@@ -101,17 +72,17 @@ def ontology(job: JobHandle, text: Text, ontology: Name | None = None, previous:
     return Result(result | {"index": compact(now)}, views=final_views(result))
 
 
-def _index(stored: Any) -> Index:
+def _index(stored: Any) -> TermIndex:
     index = index_from(stored)
     if index is None:
         raise RuntimeError("the index that was kept for this job cannot be read")
     return index
 
 
-class _Report:
+class _ComparisonReport:
     """The result as far as it is known."""
 
-    def __init__(self, name: str, now: Index, before: Index | None, source: str | None) -> None:
+    def __init__(self, name: str, now: TermIndex, before: TermIndex | None, source: str | None) -> None:
         self._name, self._now, self._before, self._source = name, now, before, source
         self.compared: list[dict[str, Any]] = []
         self.findings: dict[str, Any] | None = None
@@ -177,3 +148,27 @@ class _Report:
             if len(changes[kind]) < counts[kind]
         ]
         return notes
+
+
+def from_text(text: str) -> dict[str, Any]:
+    """The earlier version that was sent along."""
+    return {"source": "parameter", "index": read_index(text, "previous")}
+
+
+def from_last_job(previous: Callable[..., Any], name: str) -> dict[str, Any]:
+    """What the last job kept; it is kept with this job as well, so that the next attempt compares with the same.
+
+    A job may have named the ontology or left that to its document; the one that read later counts.
+    """
+    found = [previous(ontology=name), previous(ontology=None)]
+    kept = [result["index"] for result in found if _is_of(name, result)]
+    if not kept:
+        return {"source": None, "index": None}
+    usable = [index for index in kept if index_from(index) is not None]
+    if not usable:
+        return {"source": "unreadable", "index": None}
+    return {"source": "last_job", "index": max(usable, key=lambda index: str(index["read_at"]))}
+
+
+def _is_of(name: str, result: Any) -> bool:
+    return isinstance(result, dict) and result.get("ontology") == name and "index" in result

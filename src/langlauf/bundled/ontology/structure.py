@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from .terms import Index, Term
+from langlauf.bundled.ontology.obo import Term, TermIndex
 
 MOST_LISTED: Final = 100
 _MOST_OF_A_CYCLE: Final = 20
@@ -11,7 +11,7 @@ _MOST_OF_A_CYCLE: Final = 20
 Findings = list[dict[str, Any]]
 
 
-def findings(index: Index) -> dict[str, Any]:
+def findings(index: TermIndex) -> dict[str, Any]:
     """Every kind of finding with its number and the first of them."""
     terms = index.by_id()
     found = {
@@ -36,7 +36,7 @@ def findings(index: Index) -> dict[str, Any]:
     return {kind: {"count": len(each), "listed": each[:MOST_LISTED]} for kind, each in found.items()}
 
 
-def _parents(index: Index, wrong: Callable[[str], bool]) -> Findings:
+def _parents(index: TermIndex, wrong: Callable[[str], bool]) -> Findings:
     return [
         {"id": term.id, "name": term.name, "parent": parent}
         for term in index.terms
@@ -49,11 +49,11 @@ def _parents(index: Index, wrong: Callable[[str], bool]) -> Findings:
 def cycles(terms: list[Term]) -> list[list[str]]:
     """The groups of terms that are, step by step, their own parents; each in order of ids."""
     parents = {term.id: term.parents for term in terms}
-    groups = _Walk(parents).groups()
+    groups = _ComponentSearch(parents).groups()
     return sorted(sorted(group) for group in groups if len(group) > 1 or group[0] in parents[group[0]])
 
 
-class _Walk:
+class _ComponentSearch:
     """Tarjan's strongly connected components, without recursion: an ontology may be deeper than Python's stack."""
 
     def __init__(self, parents: dict[str, list[str]]) -> None:

@@ -2,10 +2,9 @@
 
 from typing import Any, Final
 
+from langlauf.bundled.address.basic_stages import RADII_KM
+from langlauf.bundled.address.geometry import ring
 from langlauf.domain.view import AnyView, ChartView, Column, MapView, TableView
-
-from .geometry import ring
-from .surroundings import RADII_KM
 
 Results = dict[str, Any]
 

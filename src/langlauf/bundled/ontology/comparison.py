@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from .terms import Index, Term
+from langlauf.bundled.ontology.obo import Term, TermIndex
 
 #: The kinds of changes, in the order in which they are told.
 KINDS: Final = (
@@ -21,7 +21,7 @@ Change = dict[str, Any]
 class Comparison:
     """Two versions side by side. Without an earlier one there is nothing to compare, and terms are only counted."""
 
-    def __init__(self, now: Index, before: Index | None) -> None:
+    def __init__(self, now: TermIndex, before: TermIndex | None) -> None:
         self._now, self._before = now, before
         self._new = now.by_id()
         self._old = {} if before is None else before.by_id()
@@ -101,7 +101,7 @@ def _parents(term: Term, before: Term) -> Change:
     }
 
 
-def _largest(now: Index, before: Index | None) -> set[str]:
+def _largest(now: TermIndex, before: TermIndex | None) -> set[str]:
     """The namespaces with the most terms in either version."""
     sizes: dict[str, int] = {}
     for index in (now, before):

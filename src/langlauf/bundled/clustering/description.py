@@ -6,9 +6,8 @@ from typing import Any, Final
 import numpy as np
 from sklearn.decomposition import PCA
 
-from .columns import Choice, Column
-from .matrix import Floats, Matrix, known_numbers
-from .methods import Labels, sample
+from langlauf.bundled.clustering.columns import ColumnSelection, FeatureColumn
+from langlauf.bundled.clustering.fitting import FeatureMatrix, Floats, Labels, known_numbers, sample
 
 _MOST_POINTS: Final = 1_500
 _MOST_OUTLIERS: Final = 20
@@ -18,7 +17,9 @@ _FAR: Final = 3.5
 _TO_SIGMA: Final = 1.4826
 
 
-def describe(matrix: Matrix, choice: Choice, best: dict[str, Any], rows: int, seed: int) -> dict[str, Any]:
+def describe(
+    matrix: FeatureMatrix, choice: ColumnSelection, best: dict[str, Any], rows: int, seed: int
+) -> dict[str, Any]:
     """Everything about the groups of one fit; `labels` has a number for every row of the table that was compared."""
     labels = np.array(best["labels"], dtype=np.int64)
     by_row: list[int | None] = [None] * rows
@@ -32,7 +33,7 @@ def describe(matrix: Matrix, choice: Choice, best: dict[str, Any], rows: int, se
     }
 
 
-def clusters(matrix: Matrix, labels: Labels, silhouettes: list[float | None]) -> list[dict[str, Any]]:
+def clusters(matrix: FeatureMatrix, labels: Labels, silhouettes: list[float | None]) -> list[dict[str, Any]]:
     """Every group with its size, its silhouette and its centre."""
     found = []
     for number, silhouette in enumerate(silhouettes, start=1):
@@ -49,7 +50,7 @@ def clusters(matrix: Matrix, labels: Labels, silhouettes: list[float | None]) ->
     return found
 
 
-def _center(column: Column, rows: list[int]) -> Any:
+def _center(column: FeatureColumn, rows: list[int]) -> Any:
     """The mean of numbers, of what is known; of categories the most frequent and their shares."""
     if column.kind == "number":
         known = known_numbers(column, rows)
@@ -60,7 +61,7 @@ def _center(column: Column, rows: list[int]) -> Any:
     return {text: _rounded(count / len(rows)) for text, count in frequent}
 
 
-def outliers(matrix: Matrix, labels: Labels, choice: Choice) -> dict[str, Any]:
+def outliers(matrix: FeatureMatrix, labels: Labels, choice: ColumnSelection) -> dict[str, Any]:
     """Rows that lie much further from the middle of their group than its other rows do, the furthest first."""
     far: list[dict[str, Any]] = []
     for number in range(1, int(np.max(labels)) + 1):
@@ -74,17 +75,17 @@ def outliers(matrix: Matrix, labels: Labels, choice: Choice) -> dict[str, Any]:
             if (times := (float(distance) - typical) / spread) > _FAR:
                 far.append({"row": matrix.rows[at] + 1, "cluster": number, "deviations": _rounded(times, 3)})
     far.sort(key=lambda one: (-one["deviations"], one["row"]))
-    shown = far[:_MOST_OUTLIERS]
+    quoted = far[:_MOST_OUTLIERS]
     if (names := choice.row_names) is not None:
-        shown = [one | {"name": names[one["row"] - 1]} for one in shown]
-    return {"count": len(far), "furthest": shown}
+        quoted = [one | {"name": names[one["row"] - 1]} for one in quoted]
+    return {"count": len(far), "furthest": quoted}
 
 
 def _distances(members: Floats) -> Floats:
     return np.asarray(np.sqrt(((members - members.mean(axis=0)) ** 2).sum(axis=1)), dtype=np.float64)
 
 
-def scatter(matrix: Matrix, labels: Labels, seed: int) -> dict[str, Any]:
+def scatter(matrix: FeatureMatrix, labels: Labels, seed: int) -> dict[str, Any]:
     """The rows, or a sample of them, on the two axes along which they differ most."""
     axes = min(2, matrix.values.shape[1])
     model = PCA(n_components=axes, svd_solver="full")

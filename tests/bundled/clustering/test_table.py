@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langlauf.bundled.clustering.cells import number, read_numbers
-from langlauf.bundled.clustering.reading import read_table
+from langlauf.bundled.clustering.table import number, read_numbers, read_table
 from langlauf.domain.errors import PermanentError
 
 #: What is no way of saying that there is nothing, and no number.

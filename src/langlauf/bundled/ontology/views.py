@@ -2,9 +2,8 @@
 
 from typing import Any, Final
 
+from langlauf.bundled.ontology.comparison import KINDS
 from langlauf.domain.view import AnyView, ChartView, Column, MarkdownView, TableView
-
-from .comparing import KINDS
 
 Result = dict[str, Any]
 

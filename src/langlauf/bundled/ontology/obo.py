@@ -1,15 +1,90 @@
-"""An OBO text becomes an index of its terms, or an error that names the line."""
+"""The terms of an ontology in few bytes: what two versions are compared by, and what a result keeps for the next."""
 
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from langlauf.bundled.dependency import needed
+import msgspec
+
+from langlauf.bundled.dependency import require_package
 from langlauf.domain.errors import PermanentError
 
-from .terms import MOST_TERMS, Index, Term, compact, digest
+#: Characters; what a server takes of it is up to its limit for requests.
+LONGEST_TEXT: Final = 100_000_000
+MOST_TERMS: Final = 200_000
+_FORMAT: Final = 1
+_DIGEST_BYTES: Final = 6
+
+
+class Term(msgspec.Struct, frozen=True, array_like=True):
+    """One term. Of definition and synonyms only a digest is kept, which tells that they changed and not how."""
+
+    id: str
+    name: str
+    namespace: int
+    parents: list[str] = []
+    definition: str = ""
+    synonyms: str = ""
+    obsolete: bool = False
+    replaced_by: list[str] = []
+    alt_ids: list[str] = []
+
+
+class TermIndex(msgspec.Struct, frozen=True, kw_only=True):
+    """The terms of one version, by id. `namespaces` has the names that terms refer to by position."""
+
+    format: int = _FORMAT
+    ontology: str = ""
+    version: str | None = None
+    #: when it was read, in UTC
+    read_at: str = ""
+    namespaces: list[str]
+    terms: list[Term]
+    #: terms that had more than one frame
+    duplicates: list[str] = []
+
+    def by_id(self) -> dict[str, Term]:
+        """The terms by their id."""
+        return {term.id: term for term in self.terms}
+
+    def namespace_of(self, term: Term) -> str:
+        """The name of a term's namespace."""
+        return self.namespaces[term.namespace]
+
+
+def compact(index: TermIndex) -> dict[str, Any]:
+    """The index as JSON keeps it: a list per term, without what is empty at its end."""
+    plain: dict[str, Any] = msgspec.to_builtins(index)
+    plain["terms"] = [_trimmed(row) for row in plain["terms"]]
+    return plain
+
+
+def _trimmed(row: list[Any]) -> list[Any]:
+    while not row[-1] and len(row) > 3:  # noqa: PLR2004 - id, name and namespace are always there
+        row.pop()
+    return row
+
+
+def index_from(stored: Any) -> TermIndex | None:
+    """The index a result kept; None where it has none, or one of another form."""
+    try:
+        index = msgspec.convert(stored, TermIndex)
+    except msgspec.ValidationError:
+        return None
+    sound = index.format == _FORMAT and all(0 <= term.namespace < len(index.namespaces) for term in index.terms)
+    return index if sound else None
+
+
+def digest(texts: Iterable[str]) -> str:
+    """A short mark of some texts, the same in any order; empty for none."""
+    known = sorted(texts)
+    if not known:
+        return ""
+    return hashlib.blake2b("\x00".join(known).encode(), digest_size=_DIGEST_BYTES).hexdigest()
+
 
 _LONGEST_SHOWN: Final = 80
 #: Comments before the header, which the parser does not expect there; their lines stay, so that numbers stay true.
@@ -27,14 +102,14 @@ def read_index(text: str, parameter: str) -> dict[str, Any]:
     if len(frames) > MOST_TERMS:
         raise _bad(f"`{parameter}` has {len(frames):,} terms; at most {MOST_TERMS:,} are compared.")
     name = header.get("ontology") or _common_prefix(identifier for identifier, _ in frames)
-    builder = _Builder(header.get("default-namespace") or name)
+    builder = _IndexBuilder(header.get("default-namespace") or name)
     for identifier, clauses in frames:
         builder.add(identifier, clauses)
     return compact(builder.index(name, header.get("data-version")))
 
 
 def _parsed(text: str, parameter: str) -> Any:
-    fastobo = needed("ontology", "fastobo", "fastobo")
+    fastobo = require_package("ontology", "fastobo", "fastobo")
     known = text.removeprefix("\ufeff").replace("\r\n", "\n") + "\n"
     known = _LEADING_COMMENTS.sub(lambda found: "\n" * found[0].count("\n"), known)
     try:
@@ -57,7 +132,7 @@ def _common_prefix(identifiers: Iterable[str]) -> str:
     return prefixes.most_common(1)[0][0].casefold() if prefixes else _UNNAMED
 
 
-class _Builder:
+class _IndexBuilder:
     """Collects terms. Frames of the same id are one term, as the format has it."""
 
     def __init__(self, default_namespace: str) -> None:
@@ -71,11 +146,11 @@ class _Builder:
             self._duplicates[identifier] = None
         self._clauses.setdefault(identifier, []).extend(clauses)
 
-    def index(self, name: str, version: str | None) -> Index:
+    def index(self, name: str, version: str | None) -> TermIndex:
         """What was collected."""
         namespaces: dict[str, int] = {}
         terms = [self._term(identifier, clauses, namespaces) for identifier, clauses in self._clauses.items()]
-        return Index(
+        return TermIndex(
             ontology=name,
             version=version,
             read_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
