@@ -28,7 +28,7 @@ async def word_count(job: Job, text: str) -> dict[str, int]:
 
 
 class SignedIn:
-    """Lets through whoever shows a known token, as their org and no other."""
+    """Authenticates requests by a known token, and sets the org of that token."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
