@@ -23,8 +23,7 @@ def server() -> Iterator[ServerProcess]:
     settings = {
         "LANGLAUF_PROCESSES": "2",
         "LANGLAUF_RATE_LIMIT": f"{_RATE}/1h",
-        "LANGLAUF_MAX_STREAMS_PER_ORG": str(_STREAMS),
-        "LANGLAUF_CREDENTIAL_SHARE": "100",
+        "LANGLAUF_LIMITS": f"max_streams_org={_STREAMS}; credential_share=100",
     }
     with fresh_database() as url, serving(url, settings=settings) as running:
         eventually(lambda: len(_api_processes(running)) == 2)
