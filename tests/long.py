@@ -64,7 +64,7 @@ tests/http/test_streams_resume.py::test_what_another_process_writes_arrives
 tests/http/test_streams_shutdown.py::test_a_stop_does_not_wait_for_a_client_that_does_not_read
 tests/mounting/test_mounting.py::test_a_prefix_that_a_proxy_cuts_off_is_in_every_address
 tests/mounting/test_mounting.py::test_two_applications_live_side_by_side
-tests/unit/test_dask_lease.py::test_a_process_lives_while_the_count_goes_up_and_no_longer
+tests/unit/test_dask_heartbeat.py::test_a_process_lives_while_the_count_goes_up_and_no_longer
 tests/worker/test_child_environment.py::test_a_variable_that_a_module_misses
 tests/worker/test_child_environment.py::test_analyses_of_a_server
 tests/worker/test_dask.py

@@ -52,6 +52,11 @@ class BackgroundLoop:
         """Make the current round the last one."""
         self._finishing = True
 
+    async def ended(self) -> None:
+        """Return when the loop has ended."""
+        if self._task is not None:
+            await asyncio.wait({self._task})
+
     async def stop(self) -> None:
         """Return when the loop has ended. A round that outlasts the grace is canceled: actions are safe to repeat."""
         self.finish()

@@ -124,7 +124,7 @@ def test_a_variable_that_a_module_misses_is_named_with_what_to_do(
 
     async def fails(app: Langlauf, runtime: Runtime) -> None:
         job = (await done(app, runtime, "place_of")).job
-        assert (job.error_message or "").endswith("let analyses see it: LANGLAUF_CHILD_ENV=DATABASE_URL")
+        assert (job.error_message or "").endswith("pass it on to analyses: LANGLAUF_CHILD_ENV=DATABASE_URL")
 
     async def works(app: Langlauf, runtime: Runtime) -> None:
         assert await result(runtime, await done(app, runtime, "place_of")) == "sqlite:///x"

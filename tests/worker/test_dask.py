@@ -163,7 +163,7 @@ def test_few_chunks_are_under_way_at_once(
 ) -> None:
     """Twice as many as the cluster has threads, and not all of them."""
     under_way, most = 0, 0
-    ask = DaskSession.ask
+    ask = DaskSession.run
 
     async def count(self: DaskSession, task: str, call: bytes) -> object:
         nonlocal under_way, most
@@ -174,7 +174,7 @@ def test_few_chunks_are_under_way_at_once(
         finally:
             under_way -= 1
 
-    monkeypatch.setattr(DaskSession, "ask", count)
+    monkeypatch.setattr(DaskSession, "run", count)
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
         found = await result(runtime, await done(app, runtime, "maps", function="cube", items=[*range(200)]))

@@ -30,7 +30,7 @@ class Watched:
 def test_a_large_frame_is_read_in_a_thread(monkeypatch: pytest.MonkeyPatch, large: bool) -> None:
     """And comes as it was sent; a small one does not wait for a thread."""
     watched = Watched()
-    monkeypatch.setattr(child_protocol, "_from_process", watched)
+    monkeypatch.setattr(child_protocol, "_from_child", watched)
     payload = msgspec.Raw(b'"%s"' % (b"x" * (LARGE_TEXT if large else 10)))
     sent = child_protocol.FunctionReturned(
         payload=payload, summary=child_protocol.raw_json(None), views=child_protocol.raw_json(None)

@@ -45,12 +45,14 @@ class Listener:
 def _with_presence(every: float, scene: Callable[[PresenceReporter, Listener], Awaitable[None]]) -> Listener:
     async def main() -> Listener:
         listener = Listener()
-        presence = PresenceReporter(listener, "w-1", analyses=("survey",), slots=8, every=every, busy=lambda: 3)
-        task = presence.start(7)
+        presence = PresenceReporter(
+            listener, "w-1", analyses=("survey",), slots=8, every=every, busy=lambda: 3, now=lambda: 7
+        )
+        await presence.start()
         await listener.next()
         await scene(presence, listener)
         await presence.leave()
-        assert task.done()
+        assert not presence.alive
         return listener
 
     return asyncio.run(main())
@@ -60,7 +62,7 @@ def test_the_last_word_is_the_last() -> None:
     """It reports at once, says that it stops as soon as it does, and goes."""
 
     async def scene(presence: PresenceReporter, listener: Listener) -> None:
-        presence.stopping()
+        presence.draining()
         await listener.next()
 
     first, second, last = _with_presence(60.0, scene).said

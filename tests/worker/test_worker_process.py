@@ -112,7 +112,7 @@ def test_a_store_in_memory_has_its_worker_in_the_server(tmp_path: Path) -> None:
 def test_a_worker_that_cannot_start_stops_the_program(tmp_path: Path) -> None:
     """The reason is told in one line, as any other that keeps it from starting."""
     with (
-        pytest.raises(AssertionError, match="is something else by now"),
+        pytest.raises(AssertionError, match="no longer refers to this function"),
         serving(tmp_path / "s.db", app=f"{_APP[:-3]}lost"),
     ):
         pass

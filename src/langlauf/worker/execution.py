@@ -165,7 +165,7 @@ class ProcessExecution:
     async def _converse(self, process: ChildProcess) -> ExecutionEnd:
         await process.send(self._task())
         while True:
-            message = await process.hear()
+            message = await process.receive()
             if isinstance(message, FunctionEnd):
                 return await self._end(process, message)
             if isinstance(message, ChildRequest):

@@ -1,4 +1,4 @@
-"""The three heartbeats of a worker."""
+"""The heartbeats of a worker: its leases and its presence to the store, its event loop to the supervisor."""
 
 import asyncio
 import contextlib
@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Awaitable, Callable, Collection
 
+from langlauf.background import BackgroundLoop
 from langlauf.clock import monotonic
 from langlauf.domain.errors import StoreUnhealthy
 from langlauf.domain.health import WorkerReport
@@ -22,14 +23,24 @@ from langlauf.worker.loop_guard import interrupt_after
 from langlauf.worker.processes.supervisor import Supervisor
 
 _SHORTEST_PAUSE = 0.01
-#: A lease that has less of its time left, as a share of it, should have been renewed by now.
+#: A renewal is overdue where less than this share of a lease is left.
 _LATE = 0.4
+#: How long a shutdown waits for the store to write the last report.
+_LEAVE_SECONDS = 5.0
+#: How often the supervisor gets a heartbeat, and the shortest deadline it gets, as shares of a lease.
+_EVERY = 0.05
+_LEAST = 0.15
+#: The deadline while only attempts without a lease are being stopped: nothing but the loop depends on them.
+_STOPPING = 0.5
+_STOPPING_SECONDS = 2.0
+#: As a share of a lease: a shorter step of an attempt has not blocked the loop, whatever came before it did.
+_SHORTEST_BLOCK = 0.1
 
 
-class Heartbeat:
+class Heartbeat(BackgroundLoop):
     """Renews all leases of a worker in one write: at least three times per lease, and as often as it looks for work.
 
-    That is how it hears of a cancel that another process took; in this process a hint asks for attention at once.
+    A renewal also returns cancels that another process wrote; for those of this process a hint wakes the loop at once.
     """
 
     def __init__(
@@ -41,42 +52,40 @@ class Heartbeat:
         every: float,
         attempts: Callable[[], Collection[RunningAttempt]],
     ) -> None:
+        super().__init__("langlauf-heartbeat", self._wait_and_beat)
         self._store = store
         self._hints = hints
         self._lease_seconds = lease_seconds
         self._every = every
         self._attempts = attempts
 
-    async def run(self) -> None:
-        """Beats until it is canceled."""
-        while True:
-            await self._hints.wait_for_attention(min(self._every, self._patience()))
-            await self.beat()
+    async def _wait_and_beat(self) -> None:
+        await self._hints.wait_for_attention(min(self._every, self._timeout()))
+        await self.beat()
 
-    def _held(self) -> list[RunningAttempt]:
-        """The attempts that still have something to lose."""
+    def _with_lease(self) -> list[RunningAttempt]:
         return [attempt for attempt in self._attempts() if not attempt.lost]
 
-    def _patience(self) -> float:
-        """A third of a lease, or less where one has less time left than that."""
-        left = min((attempt.seconds_left for attempt in self._held()), default=self._lease_seconds)
+    def _timeout(self) -> float:
+        """Return a third of a lease, or less where a lease has less time left."""
+        left = min((attempt.seconds_left for attempt in self._with_lease()), default=self._lease_seconds)
         return max(_SHORTEST_PAUSE, min(self._lease_seconds / 3, left))
 
     @property
     def late(self) -> bool:
         """Whether a renewal is overdue, because the event loop was blocked or the store was slow."""
-        return any(attempt.seconds_left < _LATE * self._lease_seconds for attempt in self._held())
+        return any(attempt.seconds_left < _LATE * self._lease_seconds for attempt in self._with_lease())
 
     async def beat(self) -> None:
-        """One renewal. A worker that cannot renew stops its attempts before their leases end."""
-        running = {attempt.lease: attempt for attempt in self._held()}
+        """Renew the leases. Attempts whose lease cannot be renewed are stopped before it expires."""
+        running = {attempt.lease: attempt for attempt in self._with_lease()}
         if not running:
             return
         asked_at = monotonic()
         try:
-            async with asyncio.timeout(self._patience()):
+            async with asyncio.timeout(self._timeout()):
                 renewals = await self._store.renew(list(running), lease_seconds=self._lease_seconds)
-        except Exception as error:  # noqa: BLE001 - the heart goes on beating, whatever went wrong once
+        except Exception as error:  # noqa: BLE001 - the next heartbeat tries again
             log_store_failure(error, otherwise="the heartbeat took too long")
             renewals = []
         for renewal in renewals:
@@ -93,12 +102,11 @@ class Heartbeat:
                 attempt.stop(StopReason.LOST)
 
 
-#: How long a stop waits for the store to take the last report.
-_LEAVE_SECONDS = 5.0
+class PresenceReporter(BackgroundLoop):
+    """Reports to the store that the worker is there, until it leaves. Only what operators see depends on it.
 
-
-class PresenceReporter:
-    """Reports until it is stopped, one report after the other, so that the last word is the last."""
+    Reports are written one after another, so that the last one stands. A failed write costs a report, nothing else.
+    """
 
     def __init__(
         self,
@@ -109,57 +117,38 @@ class PresenceReporter:
         slots: int,
         every: float,
         busy: Callable[[], int],
+        now: Callable[[], Instant],
     ) -> None:
+        super().__init__("langlauf-presence", self._report, pause=self._wait_for_change)
         self._store = store
         self._worker_id = worker_id
         self._analyses = analyses
         self._slots = slots
         self._every = every
         self._busy = busy
-        self._started_at: Instant = 0
-        self._stopping = False
-        self._gone = False
-        self._news = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._now = now
+        self._started_at: Instant | None = None
+        self._draining = False
+        self._changed = asyncio.Event()
 
-    def start(self, now: Instant) -> asyncio.Task[None]:
-        """Begins to report."""
-        self._started_at = now
-        self._task = asyncio.create_task(self._run(), name="langlauf-presence")
-        return self._task
-
-    def stopping(self) -> None:
-        """From now on it takes nothing new; the store is told at once."""
-        self._stopping = True
-        self._news.set()
+    def draining(self) -> None:
+        """Report at once that the worker takes no new jobs."""
+        self._draining = True
+        self._changed.set()
 
     async def leave(self) -> None:
-        """Tells the store that it is gone. A store that is away does not hold up the stop."""
-        self._gone = True
-        self._news.set()
-        if self._task is not None:
-            await asyncio.wait({self._task}, timeout=_LEAVE_SECONDS)
-            self._task.cancel()
+        """Remove the worker from the store, after the report under way. An unavailable store delays it briefly."""
+        self.finish()
+        self._changed.set()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LEAVE_SECONDS):
+                await self.ended()
+                await self._write(self._store.forget(self._worker_id))
 
-    async def _run(self) -> None:
-        while not self._gone:
-            await self._tell(self._store.note(self._report()))
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._every):
-                    await self._news.wait()
-            self._news.clear()
-        await self._tell(self._store.forget(self._worker_id))
-
-    async def _tell(self, telling: Awaitable[None]) -> None:
-        try:
-            await telling
-        except StoreUnhealthy:
-            return  # logged once, by the health of the store
-        except Exception as error:  # noqa: BLE001 - the next report tries again
-            log_event(LogEvent.UPKEEP_FAILED, logging.WARNING, duty="presence", reason=str(error))
-
-    def _report(self) -> WorkerReport:
-        return WorkerReport(
+    async def _report(self) -> None:
+        if self._started_at is None:
+            self._started_at = self._now()
+        report = WorkerReport(
             worker_id=self._worker_id,
             host=socket.gethostname(),
             pid=os.getpid(),
@@ -169,54 +158,66 @@ class PresenceReporter:
             busy=self._busy(),
             every_seconds=self._every,
             started_at=self._started_at,
-            stopping=self._stopping,
+            stopping=self._draining,
         )
+        await self._write(self._store.note(report))
+
+    async def _wait_for_change(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._every):
+                await self._changed.wait()
+        self._changed.clear()
+
+    async def _write(self, write: Awaitable[None]) -> None:
+        try:
+            await write
+        except StoreUnhealthy:
+            return  # logged once, by the health of the store
+        except Exception as error:  # noqa: BLE001 - the next report tries again
+            log_event(LogEvent.UPKEEP_FAILED, logging.WARNING, duty="presence", reason=str(error))
 
 
-#: How often it is told, and the least that is allowed for, as shares of a lease.
-_EVERY = 0.05
-_LEAST = 0.15
-#: For attempts that have lost their leases and are being stopped: nothing depends on them any more but the loop itself.
-_STOPPING = 0.5
-_STOPPING_SECONDS = 2.0
-#: Of a lease. A step of an attempt that is shorter has not blocked the loop, whatever came before it did.
-_SHORTEST_BLOCK = 0.1
+class Watchdog(BackgroundLoop):
+    """Sends the supervisor heartbeats of the event loop, each with the deadline of the next one.
 
-
-class Watchdog:
-    """Beats towards the supervisor. A new attempt is told of at once: it may block the loop with its first line."""
+    The supervisor runs outside this interpreter: it interrupts code that blocks the loop, early enough for the other
+    attempts to keep their leases. Where Python cannot interrupt it, because it holds the interpreter lock, the
+    supervisor ends the whole worker before its leases expire.
+    """
 
     def __init__(
         self, supervisor: Supervisor, *, lease_seconds: float, attempts: Callable[[], Collection[RunningAttempt]]
     ) -> None:
+        async def beat() -> None:
+            self.beat()
+
+        super().__init__("langlauf-watchdog", beat, pause=lambda: asyncio.sleep(_EVERY * lease_seconds))
         self._supervisor = supervisor
         self._lease_seconds = lease_seconds
         self._attempts = attempts
         self._watched = False
 
-    async def run(self) -> None:
-        """Tells it until it is canceled."""
+    async def start(self) -> None:
+        """Install the handlers of the supervisor's signals, and start."""
         if not faulthandler.is_enabled():
-            faulthandler.enable()  # the supervisor's first signal then shows where every thread stood
+            faulthandler.enable()  # SIGABRT, which the supervisor sends first, then shows the stack of every thread
         if threading.current_thread() is threading.main_thread():
             interrupt_after(_SHORTEST_BLOCK * self._lease_seconds)
-        while True:
-            self.tell()
-            await asyncio.sleep(_EVERY * self._lease_seconds)
+        await super().start()
 
-    def tell(self) -> None:
-        """The loop is alive now, and may be silent until the first lease is nearly over."""
+    def beat(self) -> None:
+        """Send a heartbeat. Also called right after a claim: a new attempt may block the loop with its first line."""
         attempts = self._attempts()
         if attempts or self._watched:
-            self._supervisor.watch(self._allowed(attempts) if attempts else None)
+            self._supervisor.watch(self._deadlines(attempts) if attempts else None)
         self._watched = bool(attempts)
 
-    def _allowed(self, attempts: Collection[RunningAttempt]) -> tuple[float, float]:
-        """For how long the loop may be silent before its code is interrupted, and before the worker is ended."""
+    def _deadlines(self, attempts: Collection[RunningAttempt]) -> tuple[float, float]:
+        """Return after how much silence the code in the loop is interrupted, and the worker is ended."""
         held = [attempt for attempt in attempts if not attempt.lost]
         if not held:
-            allowed = max(_STOPPING * self._lease_seconds, _STOPPING_SECONDS)
-            return allowed / 2, allowed
+            deadline = max(_STOPPING * self._lease_seconds, _STOPPING_SECONDS)
+            return deadline / 2, deadline
         least = _LEAST * self._lease_seconds
         return (
             max(min(attempt.seconds_until_interrupt for attempt in held), least),

@@ -73,7 +73,7 @@ class LocalExecutor:
         """One chunk at a time has the slot: jobs that map side by side take turns."""
         async with self._slots, place.process() as process:
             await process.send(chunk)
-            end = await process.hear()
+            end = await process.receive()
             process.reusable = getattr(end, "reusable", False)
         return await chunk_value(end)
 

@@ -1,13 +1,14 @@
-"""The worker: claims as many jobs as it has free slots, and runs them side by side.
+"""The worker: claims as many jobs as it has free slots, and runs them concurrently.
 
 Modes: *working* from `start`; *draining* from `stop` on: no new claims, running attempts may finish within the grace,
-then they are released; *stopped* when nothing runs any more.
+then they are released; *stopped* when no attempt runs.
 """
 
 import asyncio
 import logging
 
 from langlauf.analysis.registry import Registry
+from langlauf.background import BackgroundLoop
 from langlauf.clock import Clock, monotonic, new_id
 from langlauf.domain.attempt import Claim, ClaimRequest
 from langlauf.domain.errors import SettingsError
@@ -26,7 +27,7 @@ from langlauf.worker.runner import Runner
 
 
 class Worker:
-    """One worker in this process. Its identity is fresh at each start."""
+    """One worker in this process, with a new id for each instance."""
 
     def __init__(
         self,
@@ -39,7 +40,7 @@ class Worker:
         look_every: float | None = None,
         lifeline: int | None = None,
     ) -> None:
-        """With `look_every` it looks for work no more often than that, unless a hint says so."""
+        """`look_every` is the pause between two claims without a hint; by default that of the settings."""
         self.worker_id = new_id()
         self._store = store
         self._registry = registry
@@ -59,68 +60,69 @@ class Worker:
             slots=settings.max_running,
             every=lease / 3,
             busy=lambda: len(self._running),
+            now=clock.now,
         )
-        self._clock = clock
+        self._claims = BackgroundLoop(
+            "langlauf-claims",
+            self._claim_next,
+            on_error=self._claim_failed,
+            # A claim under way commits whatever happens to its task: its jobs are run or released, not left.
+            grace=lease,
+        )
         self._supervisor = Supervisor(settings.child_env, lifeline)
         self._watchdog = Watchdog(self._supervisor, lease_seconds=lease, attempts=self._running.keys)
         self._pool = self._make_pool()
         self._executor = _make_executor(settings)
-        self._loops: list[asyncio.Task[None]] = []
-        self._draining = False
+        self._loops: list[BackgroundLoop] = []
         self._hurried = asyncio.Event()
 
     @property
     def running(self) -> int:
-        """How many attempts it holds."""
+        """Number of running attempts."""
         return len(self._running)
 
     @property
     def alive(self) -> bool:
-        """Whether it claims and beats."""
-        return bool(self._loops) and not any(loop.done() for loop in self._loops)
+        """Whether it claims jobs and sends heartbeats."""
+        return bool(self._loops) and all(loop.alive for loop in self._loops)
 
     def _make_pool(self) -> ProcessPool:
-        """Processes stand ready from the first call of a plain function on; `job.map` starts its own when it comes."""
+        """Keep processes warm from the first call of a plain function on; `job.map` starts its own on demand."""
         parallel, slots = self._settings.process_count, self._settings.max_running
         warm = min(parallel, slots) if any(analysis.plain for analysis in self._registry) else 0
         begin = application_of(self._registry, self._settings.process_memory)
         return ProcessPool(self._supervisor, begin, warm=warm, most=slots + parallel)
 
     async def start(self) -> None:
-        """Begins to claim."""
+        """Start to claim jobs."""
         check_references(self._registry)
         contain_attempts(asyncio.get_running_loop())
-        self._loops = [
-            asyncio.create_task(self._claim_for_ever(), name="langlauf-claims"),
-            asyncio.create_task(self._heartbeat.run(), name="langlauf-heartbeat"),
-            self._presence.start(self._clock.now()),
-        ]
+        self._loops = [self._claims, self._heartbeat, self._presence]
         if self._settings.watchdog:
-            self._loops.append(asyncio.create_task(self._watchdog.run(), name="langlauf-watchdog"))
+            self._loops.append(self._watchdog)
+        for loop in self._loops:
+            await loop.start()
 
     async def stop(self) -> None:
-        """Drains: attempts may finish within the grace, then they are given back for another worker."""
-        claims, *others = self._loops
-        self._draining = True
-        self._presence.stopping()
+        """Drain: attempts may finish within the grace, then they are released for another worker."""
+        self._claims.finish()
+        self._presence.draining()
         self._hints.work()
-        # A claim that is under way commits whatever happens to this task: its jobs are run or given back, not left.
-        await asyncio.wait({claims}, timeout=self._settings.lease_seconds)
-        await _end(claims)
+        await self._claims.stop()
         await self._wait_out_the_grace()
         for attempt in self._running:
             attempt.stop(StopReason.RELEASE)
         await self._wait_for_attempts(self._settings.cancel_grace + 1)
         await self._presence.leave()
-        for other in others:
-            await _end(other)
+        for loop in self._loops:
+            await loop.stop()
         self._loops = []
         await self._executor.close()
         await self._pool.close()
         await self._supervisor.close()
 
     def hurry(self) -> None:
-        """Ends the grace of a stop: what still runs is given back now."""
+        """End the grace of a stop: release running attempts now."""
         self._hurried.set()
 
     async def _wait_out_the_grace(self) -> None:
@@ -134,20 +136,16 @@ class Worker:
         if self._running:
             await asyncio.wait(self._running.values(), timeout=seconds)
 
-    async def _claim_for_ever(self) -> None:
-        while not self._draining:
-            try:
-                await self._claim_next()
-            except Exception as error:  # noqa: BLE001 - a worker goes on claiming, whatever went wrong once
-                log_store_failure(error, trace=True)
-                # No claim stands, so no program looks for work meanwhile.
-                await self._hints.wait_for_work(self._settings.poll_seconds)
+    async def _claim_failed(self, error: Exception) -> None:
+        log_store_failure(error, trace=True)
+        # Without a pending claim the program of a worker process does not look for work: poll as often as it would.
+        await self._hints.wait_for_work(self._settings.poll_seconds)
 
     async def _wait_for_work(self) -> None:
         await self._hints.wait_for_work(self._look_every)
 
     async def _claim_next(self) -> None:
-        """Claims what may start, or waits until something may."""
+        """Claim jobs that can start, and run them; wait while there are none or no slot is free."""
         free = self._settings.max_running - len(self._running)
         if free <= 0:
             await self._wait_for_work()
@@ -163,20 +161,20 @@ class Worker:
             max_running_org=self._settings.max_running_org,
         )
         handed = await self._store.claim_next(request, self._wait_for_work)
-        if handed.claims and self._heartbeat.late:  # before what is new can block the loop again
+        if handed.claims and self._heartbeat.late:  # before a new attempt can block the loop again
             await self._heartbeat.beat()
-        began = now_ns() and now_ns() - round((monotonic() - handed.asked_at) * 1e9)  # not when it began to wait
+        began = now_ns() and now_ns() - round((monotonic() - handed.asked_at) * 1e9)
         for claim in handed.claims:
             ids = {"job_id": claim.lease.job_id, "org_id": claim.lease.org_id, "worker_id": self.worker_id}
             record_span("claim", trace_from(claim.traceparent, claim.tracestate), began, **ids)
             self._run(claim, handed.asked_at)
         if handed.claims and self._settings.watchdog:
-            self._watchdog.tell()
+            self._watchdog.beat()
 
     def _run(self, claim: Claim, asked_at: float) -> None:
         analysis = self._registry.get(claim.analysis)
         if analysis is None:
-            raise LookupError(f"the store gave out {claim.analysis}, which this worker did not ask for")
+            raise LookupError(f"the store returned a job of {claim.analysis}, which this worker did not ask for")
         attempt = RunningAttempt(
             claim, analysis, self._store, self._pool, self._executor, self._settings, asked_at=asked_at
         )
@@ -192,7 +190,7 @@ class Worker:
 
 
 def _make_executor(settings: Settings) -> Executor:
-    """Where chunks are computed, as the settings say."""
+    """Return the executor of chunks that the settings name."""
     if settings.dask_scheduler is None:
         return LocalExecutor(settings.process_count)
     try:
@@ -203,11 +201,3 @@ def _make_executor(settings: Settings) -> Executor:
         ) from error
     memory = settings.process_memory
     return DaskExecutor(settings.dask_scheduler, lease_seconds=settings.lease_seconds, memory=memory)
-
-
-async def _end(task: asyncio.Task[None]) -> None:
-    """Ends a loop, and tells if it had ended by itself before."""
-    task.cancel()
-    await asyncio.wait({task})
-    if not task.cancelled() and (error := task.exception()):
-        log_event(LogEvent.UPKEEP_FAILED, logging.ERROR, error=error, duty=task.get_name())

@@ -1,4 +1,8 @@
-"""What Langlauf runs beside each Dask worker."""
+"""Runs chunks beside a Dask worker, in processes of their own, and the messages that bring them there.
+
+A Dask worker cannot stop a running task, so no function of an application runs in it: it runs in a child process with a
+supervisor, as on a worker of Langlauf, and a process can be ended. Messages are JSON as bytes, opaque to Dask.
+"""
 
 import asyncio
 import contextlib
@@ -28,12 +32,12 @@ from langlauf.worker.processes.pool import ProcessPool
 from langlauf.worker.processes.process import ProcessDied
 from langlauf.worker.processes.supervisor import Supervisor
 
-#: Raised when one of the messages changes: two versions that do not understand each other say so.
+#: Incremented when a message changes, so that incompatible versions report it.
 PROTOCOL_VERSION = 1
 
 
 class ChunkCall(msgspec.Struct, frozen=True, kw_only=True):
-    """To the runner: one chunk, whose it is, and what says that it is still wanted."""
+    """To a Dask worker: one chunk, its job, and the heartbeat of the worker that wants it."""
 
     version: int = PROTOCOL_VERSION
     chunk: RunChunk
@@ -41,40 +45,40 @@ class ChunkCall(msgspec.Struct, frozen=True, kw_only=True):
     task: str
     #: ids of job, org, attempt, trace and request, for the log
     facts: Mapping[str, Any]
-    #: the variable on the scheduler that the worker renews, and within what time
-    lease: str
+    #: the variable on the scheduler that the worker increments, and the length of its lease
+    heartbeat: str
     lease_seconds: float
-    #: bytes of memory that the process may have, where that is limited
+    #: memory limit of the process in bytes, if any
     memory: int | None
 
 
 class ChunkProcessDied(msgspec.Struct, frozen=True, tag=True):
-    """From the runner: the process ended before the function did, or was ended because nobody renewed its lease."""
+    """From a Dask worker: the process ended before the function returned, or was ended without a heartbeat."""
 
     how: str
-    #: whether it can have been the chunk's own doing
+    #: whether the chunk itself can be the cause
     own: bool
 
 
 ChunkReply = FunctionReturned | FunctionRaised | AttemptStale | ChunkProcessDied
 _encoder = msgspec.json.Encoder()
-_call = msgspec.json.Decoder(ChunkCall)
-_answer: msgspec.json.Decoder[ChunkReply] = msgspec.json.Decoder(ChunkReply)
+_call_decoder = msgspec.json.Decoder(ChunkCall)
+_reply_decoder: msgspec.json.Decoder[ChunkReply] = msgspec.json.Decoder(ChunkReply)
 
 
 class IncompatibleMessage(ValueError):
-    """The message was written by another version."""
+    """The message was written by another version of Langlauf."""
 
 
 def encode_message(message: ChunkCall | ChunkReply) -> bytes:
-    """The message as bytes."""
+    """Encode a message."""
     return _encoder.encode(message)
 
 
 def decode_call(data: bytes) -> ChunkCall:
-    """The call behind bytes; one of another version is refused."""
+    """Decode a call; raises `IncompatibleMessage` for one of another version."""
     try:
-        call = _call.decode(data)
+        call = _call_decoder.decode(data)
     except msgspec.MsgspecError as error:
         raise IncompatibleMessage(str(error)) from error
     if call.version != PROTOCOL_VERSION:
@@ -83,37 +87,37 @@ def decode_call(data: bytes) -> ChunkCall:
 
 
 def decode_reply(data: object) -> ChunkReply:
-    """The answer behind bytes."""
+    """Decode a reply; raises `IncompatibleMessage` for one of another version."""
     if not isinstance(data, bytes):
         raise IncompatibleMessage(f"{type(data).__name__} instead of bytes")
     try:
-        return _answer.decode(data)
+        return _reply_decoder.decode(data)
     except msgspec.MsgspecError as error:
         raise IncompatibleMessage(str(error)) from error
 
 
 _NAME = "langlauf"
-#: A worker that gave no sign for so long is forgotten: nothing of it can be waiting any more.
-_REMEMBERED_SECONDS = 3_600.0
-_UNWANTED = ChunkProcessDied("nobody waits for it any more", own=False)
-_SILENT = ChunkProcessDied("the worker that asked for it gave no sign of life", own=False)
+#: The monitor of a worker without heartbeats for this long is dropped: nothing can wait for it.
+_MONITOR_SECONDS = 3_600.0
+_UNWANTED = ChunkProcessDied("its task was released", own=False)
+_SILENT = ChunkProcessDied("the heartbeat of the worker that asked for it stopped", own=False)
 
 
 class ChunkServer(WorkerPlugin):
-    """As a plugin it hears what becomes of the worker's tasks, and when the worker closes."""
+    """A plugin of a Dask worker, so that it learns when a task is released and when the Dask worker closes."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        # What analyses may see there is up to the one who runs the Dask worker.
+        # The environment of analyses is set by the operator of the Dask worker.
         self._supervisor = Supervisor(read_variables(os.environ.get(BY_NAME["child_env"].environment, "")))
         self._pools: dict[int | None, ProcessPool] = {}
-        self._leases: dict[str, HeartbeatMonitor] = {}
-        #: by task: done once nobody wants it any more
-        self._unwanted: dict[str, asyncio.Future[None]] = {}
+        self._monitors: dict[str, HeartbeatMonitor] = {}
+        #: by task, done once the scheduler has released it
+        self._released: dict[str, asyncio.Future[None]] = {}
 
     @classmethod
     async def of(cls, worker: Worker) -> "ChunkServer":
-        """The station of a Dask worker; it is set up with the first chunk."""
+        """Return the chunk server of a Dask worker, which is set up with the first chunk."""
         found = worker.plugins.get(_NAME)
         if not isinstance(found, cls):
             ensure_log_handler()
@@ -122,85 +126,86 @@ class ChunkServer(WorkerPlugin):
         return found
 
     def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:  # noqa: ARG002 - Dask's signature
-        """The scheduler has let go of a task that runs here: the client did, or is gone."""
-        unwanted = self._unwanted.get(key)
-        if finish in ("released", "forgotten") and unwanted is not None and not unwanted.done():
-            unwanted.set_result(None)
+        """Note that the scheduler released a task that runs here, because its client did or is gone."""
+        released = self._released.get(key)
+        if finish in ("released", "forgotten") and released is not None and not released.done():
+            released.set_result(None)
 
     async def teardown(self, worker: Worker) -> None:  # noqa: ARG002 - Dask's signature
-        """The Dask worker closes: nothing of it goes on."""
+        """End all processes when the Dask worker closes."""
         for pool in self._pools.values():
             await pool.close()
         await self._supervisor.close()
 
     async def compute(self, call: ChunkCall) -> ChunkReply:
-        """Runs the chunk for as long as somebody wants it."""
+        """Run the chunk until it ends or its task is released."""
         task = self._worker.state.tasks.get(call.task)
         if task is None or task.state == "cancelled":
             return _UNWANTED
-        unwanted = self._unwanted[call.task] = asyncio.get_running_loop().create_future()
+        released = self._released[call.task] = asyncio.get_running_loop().create_future()
         work = asyncio.create_task(self._run(call), name=f"langlauf chunk {call.task}")
-        either: set[asyncio.Future[Any]] = {work, unwanted}
+        either: set[asyncio.Future[Any]] = {work, released}
         try:
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             return work.result() if work.done() else _UNWANTED
         finally:
-            del self._unwanted[call.task]
+            del self._released[call.task]
             work.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait({work})
 
     async def _run(self, call: ChunkCall) -> ChunkReply:
-        lease = self._lease(call)
-        with lease.watched():  # also while a process is started, which may take its time
-            if not await lease.holds():
+        monitor = self._monitor(call)
+        async with monitor.watched():  # also during the start of a process, which may take long
+            if not await monitor.is_alive():
                 return _SILENT
-            lapses = lease.lapses
+            lapses = monitor.lapses
             try:
                 async with self._pool(call.memory).process(call.facts) as process:
-                    with lease.holding(process.kept):
+                    with monitor.bound(process.supervised):
                         await process.send(call.chunk)
-                        end = await process.hear()
+                        end = await process.receive()
                         process.reusable = getattr(end, "reusable", False)
             except ProcessDied as died:
-                in_time = lease.left > 0 and lease.lapses == lapses
+                in_time = monitor.left > 0 and monitor.lapses == lapses
                 return ChunkProcessDied(str(died), died.own) if in_time else _SILENT
         if isinstance(end, FunctionReturned | FunctionRaised | AttemptStale):
             return end
         raise TypeError(f"a chunk ended with {type(end).__name__}")
 
     def _pool(self, memory: int | None) -> ProcessPool:
-        """Processes are started when they are wanted, and stay for a while."""
+        """Return the pool for a memory limit; its processes are started on demand."""
         if memory not in self._pools:
-            begin = LoadApplication(path=list(sys.path), main_file=None, main_module=None, modules=[], memory=memory)
-            self._pools[memory] = ProcessPool(self._supervisor, begin, warm=0, most=self._worker.state.nthreads)
+            application = LoadApplication(
+                path=list(sys.path), main_file=None, main_module=None, modules=[], memory=memory
+            )
+            self._pools[memory] = ProcessPool(self._supervisor, application, warm=0, most=self._worker.state.nthreads)
         return self._pools[memory]
 
-    def _lease(self, call: ChunkCall) -> HeartbeatMonitor:
-        if call.lease not in self._leases:
-            self._leases = {name: lease for name, lease in self._leases.items() if lease.left > -_REMEMBERED_SECONDS}
+    def _monitor(self, call: ChunkCall) -> HeartbeatMonitor:
+        if call.heartbeat not in self._monitors:
+            self._monitors = {name: one for name, one in self._monitors.items() if one.left > -_MONITOR_SECONDS}
 
-            async def read(patience: float) -> int:
+            async def read(seconds: float) -> int:
                 scheduler: Any = self._worker.scheduler
-                found = await scheduler.variable_get(name=call.lease, client=self._worker.id, timeout=patience)
+                found = await scheduler.variable_get(name=call.heartbeat, client=self._worker.id, timeout=seconds)
                 return int(found["value"])
 
-            self._leases[call.lease] = HeartbeatMonitor(read, call.lease_seconds, self._supervisor)
-        return self._leases[call.lease]
+            self._monitors[call.heartbeat] = HeartbeatMonitor(read, call.lease_seconds, self._supervisor)
+        return self._monitors[call.heartbeat]
 
 
 def run_chunk(call: bytes) -> bytes:
-    """Computes one chunk in a process beside this Dask worker, and answers however it ended. It does not raise.
+    """Compute one chunk in a process beside this Dask worker, and return how it ended. Does not raise.
 
-    It takes one of the worker's threads for as long as the chunk takes, for that is what Dask counts.
+    Occupies a thread of the Dask worker meanwhile, as Dask schedules by free threads.
     """
     worker = get_worker()
     loop: Any = worker.loop
-    return encode_message(asyncio.run_coroutine_threadsafe(_answer_to(call, worker), loop.asyncio_loop).result())
+    return encode_message(asyncio.run_coroutine_threadsafe(_reply_to(call, worker), loop.asyncio_loop).result())
 
 
-async def _answer_to(call: bytes, worker: Worker) -> ChunkReply:
-    """The same on the worker's event loop."""
+async def _reply_to(call: bytes, worker: Worker) -> ChunkReply:
     try:
         return await (await ChunkServer.of(worker)).compute(decode_call(call))
     except IncompatibleMessage:
@@ -211,6 +216,6 @@ async def _answer_to(call: bytes, worker: Worker) -> ChunkReply:
 
 _OTHER_VERSION = Failure(
     code="internal",
-    message="A Dask worker has another version of langlauf than the worker that asks: install the same one there.",
+    message="A Dask worker has another version of langlauf than the worker: install the same version on both.",
     transient=False,
 )

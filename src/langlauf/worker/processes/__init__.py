@@ -1,4 +1,4 @@
-"""Plain functions in processes of their own: warm, watched from outside, and ended by force where it must be."""
+"""Plain functions run in child processes: kept warm, supervised from outside, and killed where necessary."""
 
-#: Whether this is such a process.
+#: Whether this process is such a child.
 INSIDE = False

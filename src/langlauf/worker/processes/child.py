@@ -1,4 +1,10 @@
-"""A process that runs plain functions for a worker: `python -m langlauf.worker.processes.child FD`."""
+"""The program of a child process, which runs plain functions for a worker.
+
+It loads the application once and then runs one call after another. It has no access to the store: the requests of the
+function go to the worker, which writes under the lease of the attempt.
+
+`python -m langlauf.worker.processes.child DESCRIPTOR SUPERVISOR_PID`
+"""
 
 import contextlib
 import contextvars
@@ -67,66 +73,66 @@ _forking = threading.local()
 
 
 def main(descriptor: int, supervisor: int) -> None:
-    """Serves calls until the worker hangs up."""
+    """Run calls until the worker closes the connection."""
     _end_with(supervisor)
     adopt_orphans()
-    faulthandler.enable()  # a crash in C shows where it happened, in the log
-    for number in _STOPPING:  # stopping is the worker's decision; it may want to finish
+    faulthandler.enable()  # so that the log shows where C code crashed
+    for number in _STOPPING:  # the worker decides when to stop, and may let the function finish
         signal.signal(number, _ignored)
-    os.register_at_fork(before=_hold_signals, after_in_parent=_let_signals_in, after_in_child=_as_usual)
+    os.register_at_fork(before=_block_signals, after_in_parent=_unblock_signals, after_in_child=_restore_handlers)
     os.set_inheritable(descriptor, False)
-    line = ChildConnection(socket.socket(fileno=descriptor))
+    connection = ChildConnection(socket.socket(fileno=descriptor))
     with contextlib.suppress(WorkerGone):
-        begin = line.receive()
-        if isinstance(begin, LoadApplication):
-            line.send(ApplicationLoaded(_prepare(begin)))
+        first = connection.receive()
+        if isinstance(first, LoadApplication):
+            connection.send(ApplicationLoaded(_load(first)))
         process_state = ProcessState()
         while True:
-            task = line.receive()
-            if isinstance(task, RunAnalysis | RunChunk):  # a wish to stop may come after the end: nothing is left to do
-                with warnings.catch_warnings():  # filters and what shows them are the job's own
-                    end = contextvars.copy_context().run(_run, line, task)
-                line.send(end if process_state.restore() else msgspec.structs.replace(end, reusable=False))
+            task = connection.receive()
+            if isinstance(task, RunAnalysis | RunChunk):  # not a cancel that came after the end
+                with warnings.catch_warnings():  # a job may change the filters
+                    end = contextvars.copy_context().run(_run, connection, task)
+                connection.send(end if process_state.restore() else msgspec.structs.replace(end, reusable=False))
 
 
 def _end_with(supervisor: int) -> None:
-    """The supervisor ends this process; where the supervisor itself is gone, the system does."""
+    """Have the system end this process with the supervisor, which otherwise ends it."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != supervisor:  # it was gone before that took effect
+    if os.getppid() != supervisor:  # it ended before that took effect
         os._exit(1)
 
 
 def _ignored(*_: object) -> None:
-    """A handler, for a signal that is ignored would be ignored by every program that a function starts."""
+    """Do nothing. Unlike `SIG_IGN`, a handler is not inherited by programs that a function starts."""
 
 
-def _hold_signals() -> None:
-    """A fork begins. What its process is sent before it has handlers of its own waits for these."""
+def _block_signals() -> None:
+    """Block signals during a fork, until the new process has its own handlers."""
     _forking.mask = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
 
 
-def _let_signals_in() -> None:
+def _unblock_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, _forking.mask)
 
 
-def _as_usual() -> None:
-    """A process that a function forks can be ended by signals like any other."""
+def _restore_handlers() -> None:
+    """Let signals end a process that a function forks, as usual."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    _let_signals_in()
+    _unblock_signals()
 
 
-def _prepare(begin: LoadApplication) -> str | None:
-    """Loads the application; what went wrong, if anything."""
-    sys.path[:] = begin.path
+def _load(application: LoadApplication) -> str | None:
+    """Load the application; return what went wrong, if anything."""
+    sys.path[:] = application.path
     processes.INSIDE = True
-    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # it is a text stream here
-    if begin.memory is not None:
-        resource.setrlimit(resource.RLIMIT_DATA, (begin.memory, begin.memory))
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a text stream in this process
+    if application.memory is not None:
+        resource.setrlimit(resource.RLIMIT_DATA, (application.memory, application.memory))
     try:
-        _load_main(begin)
-        for module in begin.modules:
+        _load_main(application)
+        for module in application.modules:
             importlib.import_module(module)
     except BaseException as error:  # noqa: BLE001 - whatever the application does when it is imported
         return f"the application could not be loaded in a process: {failure_of(error, ()).message}{_advice(error)}"
@@ -134,18 +140,18 @@ def _prepare(begin: LoadApplication) -> str | None:
 
 
 def _advice(error: BaseException) -> str:
-    """What to do about a missing name that looks like a variable of the environment."""
+    """Return advice for a missing key that looks like an environment variable."""
     if isinstance(error, KeyError) and error.args and re.fullmatch("[A-Z][A-Z0-9_]+", str(error.args[0])):
-        return f"; if it is a variable of the environment, let analyses see it: LANGLAUF_CHILD_ENV={error.args[0]}"
+        return f"; if it is an environment variable, pass it on to analyses: LANGLAUF_CHILD_ENV={error.args[0]}"
     return ""
 
 
-def _load_main(begin: LoadApplication) -> None:
-    """The program's main module under another name, so that its `if __name__ == "__main__"` stays out."""
-    if begin.main_module is not None:
-        names = runpy.run_module(begin.main_module, run_name=_MAIN, alter_sys=True)
-    elif begin.main_file is not None:
-        names = runpy.run_path(begin.main_file, run_name=_MAIN)
+def _load_main(application: LoadApplication) -> None:
+    """Run the main module under another name, so that its `if __name__ == "__main__"` block does not run."""
+    if application.main_module is not None:
+        names = runpy.run_module(application.main_module, run_name=_MAIN, alter_sys=True)
+    elif application.main_file is not None:
+        names = runpy.run_path(application.main_file, run_name=_MAIN)
     else:
         return
     module = ModuleType(_MAIN)
@@ -153,11 +159,11 @@ def _load_main(begin: LoadApplication) -> None:
     sys.modules["__main__"] = sys.modules[_MAIN] = module
 
 
-def _run(line: ChildConnection, task: ChildTask) -> FunctionEnd:
+def _run(connection: ChildConnection, task: ChildTask) -> FunctionEnd:
     transient = ()
     try:
-        transient = tuple(_found(reference) for reference in task.transient)
-        end = _call(line, task)
+        transient = tuple(_import(reference) for reference in task.transient)
+        end = _call(connection, task)
         return FunctionReturned(payload=raw_json(end.payload), summary=raw_json(end.summary), views=raw_json(end.views))
     except StaleAttempt:
         return AttemptStale()
@@ -165,16 +171,16 @@ def _run(line: ChildConnection, task: ChildTask) -> FunctionEnd:
         raise
     except MemoryError as error:
         return FunctionRaised(failure=failure_of(error, transient), reusable=False)
-    except BaseException as error:  # noqa: BLE001 - however the function ended, the worker must hear of it
+    except BaseException as error:  # noqa: BLE001 - however the function ended, the worker needs the outcome
         return FunctionRaised(failure=_failure(error, transient))
 
 
-def _call(line: ChildConnection, task: ChildTask) -> EncodedResult:
-    function = _found(task.function)
+def _call(connection: ChildConnection, task: ChildTask) -> EncodedResult:
+    function = _import(task.function)
     if isinstance(task, RunChunk):
         return EncodedResult(encode(finished(function(msgspec.json.decode(task.item))), task.largest_result))
     values = msgspec.structs.asdict(msgspec.json.decode(task.input, type=_input_type(task.function, task.name)))
-    attempt = ChildAttempt(line, task)
+    attempt = ChildAttempt(connection, task)
     try:
         result = function(PlainJob(attempt), **values)
     finally:
@@ -182,14 +188,14 @@ def _call(line: ChildConnection, task: ChildTask) -> EncodedResult:
     return encode_result(result, task.largest_result)
 
 
-def _found(reference: str) -> Any:
-    """What the reference names. Where it is not here, that is no failure of the function: people hear what to do."""
+def _import(reference: str) -> Any:
+    """Import what a reference names, or raise an error that says how to make it importable."""
     try:
         return resolve(reference)
     except (ImportError, AttributeError) as error:
         raise AnalysisError(
-            f"{reference} cannot be imported where it is to be computed ({error}): install the application there, in "
-            "the version of the worker that asks."
+            f"{reference} cannot be imported in the process that should run it ({error}): "
+            "install the application there, in the version of the worker."
         ) from error
 
 
@@ -200,16 +206,16 @@ def _input_type(reference: str, name: str) -> type[msgspec.Struct]:
 
 def _failure(error: BaseException, transient: tuple[Any, ...]) -> Failure:
     if isinstance(error, SystemExit | KeyboardInterrupt):
-        told = RuntimeError(f"the analysis tried to end the program: {type(error).__name__}")
-        told.__cause__ = error
-        error = told
+        replacement = RuntimeError(f"the analysis tried to end the program: {type(error).__name__}")
+        replacement.__cause__ = error
+        error = replacement
     return failure_of(error, transient)
 
 
 class ChildAttempt:
-    """Asks over the line; several threads of the function may do so, one after another."""
+    """The attempt as its function sees it: each call is a request to the worker, which has the lease. Thread-safe."""
 
-    def __init__(self, line: ChildConnection, task: RunAnalysis) -> None:
+    def __init__(self, connection: ChildConnection, task: RunAnalysis) -> None:
         self.org_id = task.org_id
         self.job_id = task.job_id
         self.number = task.attempt
@@ -217,67 +223,68 @@ class ChildAttempt:
         self.trace_id = task.trace_id
         self.traceparent = task.traceparent
         self.tracestate = task.tracestate
-        self._line = line
+        self._connection = connection
         self._lock = threading.Lock()
         self._canceled = False
-        #: the process that may use the line; None once the function has ended
+        #: the process that may use the connection; None once the function has ended
         self._owner: int | None = os.getpid()
 
     @property
     def canceled(self) -> bool:
-        """Whether somebody asked the job to stop."""
-        if not self._canceled and self._lock.acquire(blocking=False):  # whoever asks now will see it come by
+        """Whether the job was canceled."""
+        # Without the lock, another thread has it and receives the cancel.
+        if not self._canceled and self._lock.acquire(blocking=False):
             try:
-                self._canceled = self._owner == os.getpid() and isinstance(self._line.poll(), CancelRequested)
+                self._canceled = self._owner == os.getpid() and isinstance(self._connection.poll(), CancelRequested)
             finally:
                 self._lock.release()
         return self._canceled
 
     def close(self) -> None:
-        """The function has ended: a thread that it left behind cannot speak for it any more."""
+        """Refuse further requests, when the function has ended: it may have left threads behind."""
         with self._lock:
             self._owner = None
 
     def write(self, write: Progress | Partial | Checkpoint) -> None:
-        """Returns when the write is on disk."""
-        self._ask(_question(write))
+        """Write; returns once the write is on disk."""
+        self._request(_request_of(write))
 
     def chunk(self, key: str) -> str | None:
-        """The stored value of a finished chunk as JSON text."""
-        return self._find(LoadChunk(key))
+        """Return the stored value of a finished chunk as JSON text, or None."""
+        return self._value(LoadChunk(key))
 
     def previous(self, match: str) -> str | None:
-        """What an earlier job with these values found, as JSON text."""
-        return self._find(FindPrevious(raw_json(match)))
+        """Return the result of an earlier job with these values as JSON text, or None."""
+        return self._value(FindPrevious(raw_json(match)))
 
-    def _find(self, question: LoadChunk | FindPrevious) -> str | None:
-        answer = self._ask(question)
-        return json_text(answer.payloads[0]) if isinstance(answer, ValuesReply) and answer.payloads else None
+    def _value(self, request: LoadChunk | FindPrevious) -> str | None:
+        reply = self._request(request)
+        return json_text(reply.payloads[0]) if isinstance(reply, ValuesReply) and reply.payloads else None
 
     def map(self, chunks: Chunks, step: str | None) -> list[str]:
-        """The values of all chunks as JSON text."""
-        answer = self._ask(MapChunks(chunks.function, chunks.keys, [raw_json(item) for item in chunks.items], step))
-        return [json_text(payload) for payload in answer.payloads] if isinstance(answer, ValuesReply) else []
+        """Return the values of all chunks as JSON text."""
+        reply = self._request(MapChunks(chunks.function, chunks.keys, [raw_json(item) for item in chunks.items], step))
+        return [json_text(payload) for payload in reply.payloads] if isinstance(reply, ValuesReply) else []
 
-    def _ask(self, question: ChildRequest) -> ChildReply:
+    def _request(self, request: ChildRequest) -> ChildReply:
         with self._lock:
             if self._owner != os.getpid():
-                raise StaleAttempt("the function has ended, or this is a process of its own; it cannot tell any more")
-            self._line.send(question)
+                raise StaleAttempt("the function has ended, or this process was forked by it: it cannot use the job")
+            self._connection.send(request)
             while True:
-                answer = self._line.receive()
-                if isinstance(answer, CancelRequested):
+                reply = self._connection.receive()
+                if isinstance(reply, CancelRequested):
                     self._canceled = True
-                elif isinstance(answer, WriteReply | ValuesReply | RequestFailed):
+                elif isinstance(reply, WriteReply | ValuesReply | RequestFailed):
                     break
-        if isinstance(answer, RequestFailed):
-            raise error_from(answer.failure)
-        if isinstance(answer, WriteReply) and answer.refused:
+        if isinstance(reply, RequestFailed):
+            raise error_from(reply.failure)
+        if isinstance(reply, WriteReply) and reply.refused:
             raise StaleAttempt(f"attempt {self.number} of job {self.job_id} no longer holds its lease")
-        return answer
+        return reply
 
 
-def _question(write: Progress | Partial | Checkpoint) -> ChildRequest:
+def _request_of(write: Progress | Partial | Checkpoint) -> ChildRequest:
     if isinstance(write, Progress):
         return ReportProgress(percent=write.percent, step=write.step, replayed=write.replayed)
     if isinstance(write, Checkpoint):

@@ -17,26 +17,26 @@ _NOTHING = msgspec.Raw(b"null")
 
 
 class LoadApplication(msgspec.Struct, frozen=True, tag=True):
-    """To a new process: what it needs before it can run anything."""
+    """To a new process: the application to load before the first call."""
 
     path: list[str]
-    #: how the program was started, where functions of its main module are to be called
+    #: the main module of the program, where it defines analyses
     main_file: str | None
     main_module: str | None
     #: modules to import before the first call
     modules: list[str]
-    #: bytes of memory it may have, where that is limited
+    #: memory limit in bytes, if any
     memory: int | None
 
 
 class ApplicationLoaded(msgspec.Struct, frozen=True, tag=True):
-    """From a new process: it can be called; or what kept it from loading the application."""
+    """From a new process: it is ready for calls, or why the application could not be loaded."""
 
     problem: str | None = None
 
 
 class RunAnalysis(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """To a process: run an attempt of a job. Functions and types are told by name."""
+    """To a process: run an attempt of a job. Functions and types are named, not pickled."""
 
     function: str
     name: str
@@ -52,7 +52,7 @@ class RunAnalysis(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class RunChunk(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """To a process: compute one part of a job."""
+    """To a process: compute one chunk of a job."""
 
     function: str
     transient: tuple[str, ...]
@@ -61,7 +61,7 @@ class RunChunk(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class CancelRequested(msgspec.Struct, frozen=True, tag=True):
-    """To a process: somebody asked the job to stop."""
+    """To a process: the job was canceled."""
 
 
 class FunctionReturned(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -87,7 +87,7 @@ class AttemptStale(msgspec.Struct, frozen=True, tag=True):
 
 
 class ReportProgress(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """From a process: how far it is."""
+    """From a process: write progress."""
 
     percent: float | None
     step: str | None
@@ -95,7 +95,7 @@ class ReportProgress(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class ReportPartial(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """From a process: what it has so far."""
+    """From a process: write a partial result."""
 
     result_id: str
     payload: msgspec.Raw
@@ -107,26 +107,26 @@ class ReportPartial(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class SaveChunk(msgspec.Struct, frozen=True, tag=True):
-    """From a process: a chunk is done."""
+    """From a process: store a finished chunk."""
 
     key: str
     payload: msgspec.Raw
 
 
 class LoadChunk(msgspec.Struct, frozen=True, tag=True):
-    """From a process: is this chunk done already?"""
+    """From a process: return the stored value of a chunk."""
 
     key: str
 
 
 class FindPrevious(msgspec.Struct, frozen=True, tag=True):
-    """From a process: what did an earlier job with these values find?"""
+    """From a process: return the result of an earlier job with these values."""
 
     match: msgspec.Raw
 
 
 class MapChunks(msgspec.Struct, frozen=True, tag=True):
-    """From a process: compute these chunks side by side."""
+    """From a process: compute these chunks in parallel."""
 
     function: str
     keys: list[str]
@@ -141,13 +141,13 @@ class WriteReply(msgspec.Struct, frozen=True, tag=True):
 
 
 class ValuesReply(msgspec.Struct, frozen=True, tag=True):
-    """To a process: the values it asked for; nothing for one that is not there."""
+    """To a process: the requested values, without those that do not exist."""
 
     payloads: list[msgspec.Raw]
 
 
 class RequestFailed(msgspec.Struct, frozen=True, tag=True):
-    """To a process: what it asked for failed."""
+    """To a process: its request failed."""
 
     failure: Failure
 
@@ -160,60 +160,60 @@ ToChild = LoadApplication | ChildTask | CancelRequested | ChildReply
 FromChild = ApplicationLoaded | ChildRequest | FunctionEnd
 
 _encoder = msgspec.json.Encoder()
-_to_process = msgspec.json.Decoder(ToChild)
-_from_process = msgspec.json.Decoder(FromChild)
+_to_child = msgspec.json.Decoder(ToChild)
+_from_child = msgspec.json.Decoder(FromChild)
 
 
 def encode_frame(message: ToChild | FromChild) -> bytes:
-    """The message as it goes over the line."""
+    """Encode a message with its length before it."""
     data = _encoder.encode(message)
     return _LENGTH.pack(len(data)) + data
 
 
 def raw_json(text: str | None) -> msgspec.Raw:
-    """JSON text for a frame; a summary or views that are not there are JSON's own nothing."""
+    """Wrap JSON text for a frame; None becomes JSON null."""
     return _NOTHING if text is None else msgspec.Raw(text.encode())
 
 
 def json_text(payload: msgspec.Raw) -> str:
-    """JSON text from a frame."""
+    """Return the JSON text of a payload."""
     return bytes(payload).decode()
 
 
 def is_large(*payloads: msgspec.Raw) -> bool:
-    """Whether these are more than an event loop may be held up for."""
+    """Whether payloads are too large to decode on an event loop."""
     return sum(memoryview(payload).nbytes for payload in payloads) > LARGE_TEXT
 
 
 def json_text_or_none(payload: msgspec.Raw) -> str | None:
-    """A summary or views from a frame, where there are any."""
+    """Return the JSON text of a summary or views, or None for JSON null."""
     text = json_text(payload)
     return None if text == "null" else text
 
 
 class WorkerGone(BaseException):
-    """Nobody is at the other end. Not an exception that a function could take for its own."""
+    """The worker closed the connection. Not an `Exception`, so that a function does not catch it."""
 
 
 class ChildConnection:
-    """The end of the line inside a process: plain blocking calls."""
+    """The connection in the child process: blocking calls."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._rest = bytearray()
 
     def send(self, message: FromChild) -> None:
-        """Returns once the message is on its way."""
+        """Send a message."""
         self._connection.sendall(encode_frame(message))
 
     def receive(self) -> ToChild:
-        """The next message; raises `WorkerGone` where there will be none."""
+        """Return the next message, or raise `WorkerGone`."""
         while (message := self._next()) is None:
             self._fill(0)
         return message
 
     def poll(self) -> ToChild | None:
-        """The next message if there is one now."""
+        """Return the next message if there is one now."""
         message = self._next()
         if message is None:
             try:
@@ -238,32 +238,32 @@ class ChildConnection:
             return None
         data = bytes(self._rest[_LENGTH.size : end])
         del self._rest[:end]
-        message: ToChild = _to_process.decode(data)
+        message: ToChild = _to_child.decode(data)
         return message
 
 
 class ChildStream:
-    """The end of the line inside the worker: nothing here holds up the event loop."""
+    """The connection in the worker: large frames are encoded and decoded in a thread."""
 
     def __init__(self, reader: StreamReader, writer: StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
 
     async def send(self, message: ToChild) -> None:
-        """Returns once the message is on its way."""
+        """Send a message."""
         large = isinstance(message, ValuesReply) and is_large(*message.payloads)
         self._writer.write(await run_in_thread(encode_frame, message) if large else encode_frame(message))
         await self._writer.drain()
 
     async def receive(self) -> FromChild:
-        """The next message; raises EOFError (or ConnectionError) where the process is gone."""
+        """Return the next message; raises EOFError or ConnectionError if the process is gone."""
         (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
         data = await self._reader.readexactly(length)
         message: FromChild = (
-            await run_in_thread(_from_process.decode, data) if length > LARGE_TEXT else _from_process.decode(data)
+            await run_in_thread(_from_child.decode, data) if length > LARGE_TEXT else _from_child.decode(data)
         )
         return message
 
     def close(self) -> None:
-        """Lets go of the line."""
+        """Close the connection."""
         self._writer.close()

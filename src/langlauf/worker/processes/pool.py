@@ -17,10 +17,11 @@ from langlauf.worker.processes.child_protocol import ApplicationLoaded, ChildStr
 from langlauf.worker.processes.process import ChildProcess, OutputLog, ProcessDied
 from langlauf.worker.processes.supervisor import Supervisor
 
-#: Without the folder it is started in: a file there must not stand for a module of Python's own.
+#: `-P` keeps the working folder out of `sys.path`: a file there must not shadow a module of the standard library.
 _COMMAND = (sys.executable, "-P", "-m", "langlauf.worker.processes.child")
-#: How long a process beyond the warm ones is kept for the next rush.
-_SPARE_SECONDS = 60.0
+_MAIN = "__main__"
+#: How long an idle process beyond the warm ones is kept.
+_IDLE_SECONDS = 60.0
 
 
 class ApplicationLoadFailed(LanglaufError):
@@ -28,7 +29,7 @@ class ApplicationLoadFailed(LanglaufError):
 
 
 class ProcessStartFailed(TransientError):
-    """A process could not be started, for a reason that may pass."""
+    """A process could not be started; another attempt may succeed."""
 
     default_code = "internal"
 
@@ -36,9 +37,9 @@ class ProcessStartFailed(TransientError):
 class ProcessPool:
     """The processes of one worker."""
 
-    def __init__(self, supervisor: Supervisor, begin: LoadApplication, *, warm: int, most: int) -> None:
+    def __init__(self, supervisor: Supervisor, application: LoadApplication, *, warm: int, most: int) -> None:
         self._supervisor = supervisor
-        self._begin = begin
+        self._application = application
         self._warm = warm
         self._most = most
         self._idle: list[ChildProcess] = []
@@ -47,7 +48,7 @@ class ProcessPool:
         self._closed = False
 
     def warm_up(self) -> None:
-        """Starts as many processes as should stand ready, or as somebody waits for."""
+        """Start processes up to the warm number, or as many as callers wait for."""
         wanted = max(self._warm - len(self._idle), len(self._waiting))
         for _ in range(wanted - len(self._starting)):
             task = asyncio.create_task(self._start_idle(), name="langlauf-warm-process")
@@ -64,7 +65,7 @@ class ProcessPool:
                 log_event(LogEvent.PROCESS_DIED, logging.ERROR, reason=str(error))
 
     def _next_waiting(self) -> "asyncio.Future[ChildProcess] | None":
-        """Whoever has waited longest for a process."""
+        """Return the future of the caller that has waited longest."""
         while self._waiting:
             waiting = self._waiting.popleft()
             if not waiting.done():
@@ -73,9 +74,9 @@ class ProcessPool:
 
     @asynccontextmanager
     async def process(self, job: Mapping[str, Any]) -> AsyncIterator[ChildProcess]:
-        """A process for one call. One that did not come to a tidy end is ended, with everything it started."""
+        """Provide a process for one call. Unless the call ends cleanly, the process and all it started are ended."""
         process = await self._take()
-        process.works_for(job)
+        process.assign(job)
         try:
             yield process
         except BaseException:
@@ -85,11 +86,11 @@ class ProcessPool:
             self._put(process)
 
     def allow(self, processes: Iterable[ChildProcess], seconds: float | None) -> None:
-        """Lets processes run for so long."""
-        self._supervisor.allow([process.kept for process in processes], seconds)
+        """Let processes run for this long; None is without limit."""
+        self._supervisor.allow([process.supervised for process in processes], seconds)
 
     async def close(self) -> None:
-        """Ends every process that waits."""
+        """End all idle processes."""
         self._closed = True
         for task in list(self._starting):
             task.cancel()
@@ -101,12 +102,12 @@ class ProcessPool:
     async def _take(self) -> ChildProcess:
         while self._idle:
             process = self._idle.pop()
-            if process.spare is not None:
-                process.spare.cancel()
-            if not process.kept.ended.done():
+            if process.idle_timer is not None:
+                process.idle_timer.cancel()
+            if not process.supervised.ended.done():
                 return process
             process.close()
-        # Whichever comes first, one that somebody gives back or a new one; what comes too late stands ready for others.
+        # The first of a returned and a new process; the other one stays idle for the next call.
         waiting: asyncio.Future[ChildProcess] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
         self.warm_up()
@@ -118,33 +119,33 @@ class ProcessPool:
             raise
 
     def _put(self, process: ChildProcess) -> None:
-        """Takes a process back, or in for the first time: for whoever waits, else for later."""
-        if not process.reusable or self._closed or process.kept.ended.done():
+        """Take a new or returned process: for the caller that has waited longest, else as an idle one."""
+        if not process.reusable or self._closed or process.supervised.ended.done():
             self._end(process)
             if not self._closed:
                 self.warm_up()
             return
-        process.works_for({})
+        process.assign({})
         self.allow([process], None)
         if (waiting := self._next_waiting()) is not None:
             waiting.set_result(process)
         elif len(self._idle) < self._most:
             self._idle.append(process)
             if len(self._idle) > self._warm:
-                process.spare = asyncio.get_running_loop().call_later(_SPARE_SECONDS, self._end_spare, process)
+                process.idle_timer = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._end_idle, process)
         else:
             self._end(process)
 
-    def _end_spare(self, process: ChildProcess) -> None:
-        """Ends a process that nobody took for long, where more wait than should stand ready."""
+    def _end_idle(self, process: ChildProcess) -> None:
+        """End a process that was idle for long, if more than the warm ones are idle."""
         if process in self._idle and len(self._idle) > self._warm:
             self._idle.remove(process)
             self._end(process)
 
     def _end(self, process: ChildProcess) -> None:
-        if process.spare is not None:
-            process.spare.cancel()
-        self._supervisor.end(process.kept)
+        if process.idle_timer is not None:
+            process.idle_timer.cancel()
+        self._supervisor.end(process.supervised)
         process.close()
 
     async def _start(self) -> ChildProcess:
@@ -153,8 +154,8 @@ class ProcessPool:
         except OSError as error:
             raise ProcessStartFailed(f"A process could not be started: {error.strerror or error}.") from error
         try:
-            await process.send(self._begin)
-            ready = await process.hear()
+            await process.send(self._application)
+            ready = await process.receive()
         except ProcessDied as died:
             self._end(process)
             raise ProcessStartFailed(f"A process could not be started: {died}.") from died
@@ -167,22 +168,23 @@ class ProcessPool:
         return process
 
     async def _open(self) -> ChildProcess:
-        """A new process and everything that connects it; nothing is left of it where one part cannot be had."""
-        owner: dict[str, Any] = {}
+        """Start a process with its socket and pipes; all are closed where one of them cannot be opened."""
+        job: dict[str, Any] = {}
         with contextlib.ExitStack() as undo:
-            outputs = tuple(_opened(undo, OutputLog(stream, owner)) for stream in ("stdout", "stderr"))
-            mine, other = socket.socketpair()
-            undo.callback(mine.close)
-            with other:
-                kept = self._supervisor.start(_COMMAND, (other.fileno(), *(output.other for output in outputs)))
-            undo.callback(self._supervisor.end, kept)
+            outputs = tuple(_opened(undo, OutputLog(stream, job)) for stream in ("stdout", "stderr"))
+            ours, theirs = socket.socketpair()
+            undo.callback(ours.close)
+            with theirs:
+                descriptors = (theirs.fileno(), *(output.other for output in outputs))
+                supervised = self._supervisor.start(_COMMAND, descriptors)
+            undo.callback(self._supervisor.end, supervised)
             for output in outputs:
                 output.hand_over()
-            await self._supervisor.started(kept)
-            mine.setblocking(False)
-            line = ChildStream(*await asyncio.open_unix_connection(sock=mine))
+            await self._supervisor.started(supervised)
+            ours.setblocking(False)
+            stream = ChildStream(*await asyncio.open_unix_connection(sock=ours))
             undo.pop_all()
-        return ChildProcess(self._supervisor, kept, line, owner, outputs)
+        return ChildProcess(self._supervisor, supervised, stream, job, outputs)
 
 
 def _opened(undo: contextlib.ExitStack, output: OutputLog) -> OutputLog:
@@ -190,11 +192,8 @@ def _opened(undo: contextlib.ExitStack, output: OutputLog) -> OutputLog:
     return output
 
 
-_MAIN = "__main__"
-
-
 def application_of(registry: Registry, memory: int | None) -> LoadApplication:
-    """The modules of the analyses, and how to find them."""
+    """Return the modules of the analyses, and how a process finds them."""
     modules = {analysis.function.__module__ for analysis in registry}
     main = sys.modules[_MAIN] if _MAIN in modules else None
     spec = getattr(main, "__spec__", None)
@@ -208,7 +207,7 @@ def application_of(registry: Registry, memory: int | None) -> LoadApplication:
 
 
 def check_references(registry: Registry) -> None:
-    """Refuses a plain function that another process would not find under its name."""
+    """Raise `RegistrationError` for a plain function that another process cannot import by its name."""
     for analysis in registry:
         if analysis.plain:
             reference = reference_to(analysis.function)
@@ -218,6 +217,6 @@ def check_references(registry: Registry) -> None:
                 found = None
             if found is not analysis.function:
                 raise RegistrationError(
-                    f"{analysis.name}: {reference} is something else by now, so a process cannot run it; "
+                    f"{analysis.name}: {reference} no longer refers to this function, so a process cannot import it; "
                     "put @app.analysis above all other decorators, and use each name once"
                 )

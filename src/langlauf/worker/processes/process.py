@@ -17,50 +17,50 @@ from langlauf.worker.processes.child_protocol import CancelRequested, ChildStrea
 from langlauf.worker.processes.supervisor import SupervisedProcess, Supervisor
 
 T = TypeVar("T")
-#: What a process said before its end is read first; it has been on its way for long.
+#: How long messages that a process sent before its end may take to arrive.
 _LAST_WORDS_SECONDS = 0.2
-#: A line that broke is soon followed by word of how the process ended.
+#: How long the exit status may take to arrive after the connection broke.
 _DEATH_SECONDS = 2.0
 _READ = 16_384
 _LONGEST_LINE = 2_000
-#: So much of a line is looked at for secrets before it is cut; what follows in that line is not told.
-_LONGEST_LOOKED_AT = 32_768
+#: This much of a line is searched for secrets before it is cut; the rest of the line is dropped.
+_LONGEST_SEARCHED = 32_768
 _KEY_BEGINS = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?!.*-----END)")
-#: A line between the first and the last of a private key.
+#: A line between the first and the last line of a private key.
 _KEY_GOES_ON = re.compile(
     r"\s*(?:[A-Za-z0-9+/=]{0,80}|[A-Z][A-Za-z-]{1,20}: .{1,80})\s*(?:-----END [A-Z0-9 ]{1,60}-----.*)?"
 )
 _MOST_READS = 256
-#: Past that a call is read but not logged any more: a flood must not drown the log or the worker.
+#: Beyond these limits the output of a call is read but not logged: a flood must not fill the log or block the worker.
 _MOST_LINES = 1_000
 _MOST_BYTES = 262_144
 
 
 class OutputLog:
-    """Reads one stream of a process without holding up the event loop."""
+    """Logs what a process prints to one stream, line by line and with the ids of its job."""
 
     def __init__(self, stream: str, owner: Mapping[str, Any]) -> None:
         self.stream = stream
         self._owner = owner
         self._rest = b""
         self._in_long_line = self._in_key = False
-        self._lines = self._bytes = 0
+        self._streams = self._bytes = 0
         self._mine, self.other = os.pipe()
         self._handed_over = False
         os.set_blocking(self._mine, False)
         asyncio.get_running_loop().add_reader(self._mine, self.read)
 
     def hand_over(self) -> None:
-        """The process has its end now."""
+        """Close the write end here, once the process has it."""
         self._handed_over = True
         os.close(self.other)
 
     def begin(self) -> None:
-        """A new call has the whole allowance."""
-        self._lines = self._bytes = 0
+        """Reset the limits for a new call."""
+        self._streams = self._bytes = 0
 
     def read(self) -> bool:
-        """Takes what is there now; False where there was nothing."""
+        """Read what is available, without blocking; False if there was nothing."""
         try:
             data = os.read(self._mine, _READ)
         except BlockingIOError:
@@ -68,44 +68,44 @@ class OutputLog:
         if not data:  # the process is gone
             asyncio.get_running_loop().remove_reader(self._mine)
             return False
-        if self._lines <= _MOST_LINES and self._bytes <= _MOST_BYTES:
+        if self._streams <= _MOST_LINES and self._bytes <= _MOST_BYTES:
             *lines, self._rest = (self._rest + data).split(b"\n")
             for line in lines:
-                self._tell(line)
+                self._log(line)
                 self._in_long_line = False
-            if len(self._rest) > _LONGEST_LOOKED_AT:
-                self._tell(self._rest)
+            if len(self._rest) > _LONGEST_SEARCHED:
+                self._log(self._rest)
                 self._rest, self._in_long_line = b"", True
         return True
 
     def drain(self) -> None:
-        """A call ended: what it printed before is its own, up to the last letter."""
-        for _ in range(_MOST_READS):  # a process of the function's own may go on printing for ever
+        """Log the rest of what a call printed, when it has ended."""
+        for _ in range(_MOST_READS):  # a process that the function started may print for ever
             if not self.read():
                 break
         if self._rest:
-            self._tell(self._rest)
+            self._log(self._rest)
             self._rest = b""
         self._in_long_line = self._in_key = False
 
     def close(self) -> None:
-        """Lets go of the stream."""
+        """Close the stream."""
         self.drain()
         asyncio.get_running_loop().remove_reader(self._mine)
         os.close(self._mine)
         if not self._handed_over:
             os.close(self.other)
 
-    def _tell(self, line: bytes) -> None:
-        if self._lines > _MOST_LINES or self._in_long_line:
+    def _log(self, line: bytes) -> None:
+        if self._streams > _MOST_LINES or self._in_long_line:
             return
-        self._lines += 1
+        self._streams += 1
         self._bytes += len(line)
-        if self._lines > _MOST_LINES or self._bytes > _MOST_BYTES:
-            self._lines = _MOST_LINES + 1
+        if self._streams > _MOST_LINES or self._bytes > _MOST_BYTES:
+            self._streams = _MOST_LINES + 1
             log_event(LogEvent.ANALYSIS_OUTPUT, logging.WARNING, stream=self.stream, cut=True, **self._owner)
             return
-        text = line[:_LONGEST_LOOKED_AT].decode(errors="replace")
+        text = line[:_LONGEST_SEARCHED].decode(errors="replace")
         if self._in_key and _KEY_GOES_ON.fullmatch(text):
             self._in_key = "-----END" not in text
             return
@@ -116,7 +116,7 @@ class OutputLog:
 
 
 class ProcessDied(LanglaufError):
-    """The process ended before the function did. `own` unless it went together with its supervisor."""
+    """The process ended before the function did. `own` unless it ended together with its supervisor."""
 
     def __init__(self, how: str, *, own: bool, deaths: int = 1) -> None:
         super().__init__(how)
@@ -125,96 +125,96 @@ class ProcessDied(LanglaufError):
 
     @property
     def crash(self) -> Crashed:
-        """How the attempt ended thereby."""
+        """The outcome of the attempt."""
         return Crashed(str(self), own=self.own, deaths=self.deaths)
 
 
 class ChildProcess:
-    """One warm process and the line to it."""
+    """One warm process and the stream to it."""
 
     def __init__(
         self,
         supervisor: Supervisor,
-        kept: SupervisedProcess,
-        line: ChildStream,
-        owner: dict[str, Any],
+        supervised: SupervisedProcess,
+        stream: ChildStream,
+        job: dict[str, Any],
         outputs: tuple[OutputLog, ...],
     ) -> None:
-        self.kept = kept
+        self.supervised = supervised
         self.reusable = True
-        #: ends it where it is spare for long
-        self.spare: asyncio.TimerHandle | None = None
+        #: ends it after some idle time
+        self.idle_timer: asyncio.TimerHandle | None = None
         self._supervisor = supervisor
-        self._line = line
-        self._owner = owner
+        self._stream = stream
+        self._job = job
         self._outputs = outputs
 
     async def send(self, message: ToChild) -> None:
-        """Returns once the message is on its way; one that is gone is noticed when it is heard."""
+        """Send a message. A process that is gone is noticed by `receive`."""
         with contextlib.suppress(ConnectionError):
-            await self._line.send(message)
+            await self._stream.send(message)
 
-    async def hear(self) -> FromChild:
-        """The next message. Raises `ProcessDied`, saying how, where there will be none."""
+    async def receive(self) -> FromChild:
+        """Return the next message; raises `ProcessDied` if the process has ended."""
         try:
-            message = await self.while_alive(self._line.receive(), grace=_LAST_WORDS_SECONDS)
+            message = await self.while_alive(self._stream.receive(), grace=_LAST_WORDS_SECONDS)
         except (EOFError, ConnectionError):
-            await asyncio.wait({self.kept.ended}, timeout=_DEATH_SECONDS)
-            raise self._death() from None
+            await asyncio.wait({self.supervised.ended}, timeout=_DEATH_SECONDS)
+            raise self._died() from None
         if isinstance(message, FunctionEnd):
             for output in self._outputs:
                 output.drain()
         return message
 
     async def while_alive(self, work: Coroutine[Any, Any, T], *, grace: float = 0.0) -> T:
-        """Awaits something that has a meaning only while the process lives."""
+        """Await work that is of use only while the process lives; raises `ProcessDied` when it ends."""
         task = asyncio.ensure_future(work)
         try:
-            either: set[asyncio.Future[Any]] = {task, self.kept.ended}
+            either: set[asyncio.Future[Any]] = {task, self.supervised.ended}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
                 await asyncio.wait({task}, timeout=grace)
             if task.done():
                 return task.result()
-            raise self._death()
+            raise self._died()
         finally:
             if not task.done():
                 task.cancel()
                 await asyncio.wait({task})
 
     async def gone(self) -> None:
-        """Returns when it is; whoever asks has had it ended."""
-        await self._supervisor.ended(self.kept)
+        """Wait for the end of a process that was ended."""
+        await self._supervisor.ended(self.supervised)
 
     async def ask_to_stop(self) -> None:
-        """Lets the function see that the job was canceled."""
+        """Let the function see that its job was canceled."""
         await self.send(CancelRequested())
 
-    def works_for(self, job: Mapping[str, Any]) -> None:
-        """A new call begins; what is printed from now on is told with these facts."""
-        self._owner.clear()
-        self._owner.update(job)
+    def assign(self, job: Mapping[str, Any]) -> None:
+        """Log the output from now on with the ids of this job."""
+        self._job.clear()
+        self._job.update(job)
         for output in self._outputs:
             output.begin()
 
-    def _death(self) -> ProcessDied:
-        status = self.kept.ended.result() if self.kept.ended.done() else None
+    def _died(self) -> ProcessDied:
+        status = self.supervised.ended.result() if self.supervised.ended.done() else None
         if status is None:
             return ProcessDied("its process was ended together with its supervisor", own=False)
         if status >= 0:
             return ProcessDied(f"its process ended itself with exit code {status}", own=True)
         hint = ", perhaps because memory ran out" if status == -signal.SIGKILL else ""
-        return ProcessDied(f"its process was ended by {_name(-status)}{hint}", own=True)
+        return ProcessDied(f"its process was ended by {_signal_name(-status)}{hint}", own=True)
 
     def close(self) -> None:
-        """Lets go of what this side holds."""
-        self._line.close()
+        """Close the stream and the output."""
+        self._stream.close()
         for output in self._outputs:
             output.close()
 
 
-def _name(number: int) -> str:
-    """What a signal is called; some have no name."""
+def _signal_name(number: int) -> str:
+    """Return the name of a signal; some have none."""
     try:
         return signal.Signals(number).name
     except ValueError:

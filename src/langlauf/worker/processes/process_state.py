@@ -1,4 +1,4 @@
-"""What a function finds in its process, and finds again after another one: the next job may be of another org."""
+"""Restores the state of a child process after each call: the next job may belong to another org."""
 
 import contextlib
 import decimal
@@ -25,10 +25,10 @@ _DECIMAL_RULES = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp", "trap
 
 
 class ProcessState:
-    """Everything of a process that a function may have changed, as far as it can be put back."""
+    """The process-wide state that a function can change, as far as it can be restored."""
 
     def __init__(self) -> None:
-        self._folder = os.getcwd()  # noqa: PTH109 - a path object would be no nearer to what the system has
+        self._folder = os.getcwd()  # noqa: PTH109 - only passed back to chdir
         self._environment = dict(os.environ)
         self._streams = (sys.stdin, sys.stdout, sys.stderr)
         self._forms = [_form(stream) for stream in self._streams]
@@ -39,7 +39,7 @@ class ProcessState:
         self._states = [(state, state.read()) for state in _STATES]
 
     def restore(self) -> bool:
-        """Puts it back; False where something is left that cannot be: then the process is not used again."""
+        """Restore the state; False if something cannot be restored: then the process must not be reused."""
         try:
             for timer in _TIMERS:
                 signal.setitimer(timer, 0)
@@ -57,9 +57,9 @@ class ProcessState:
         return threading.active_count() <= self._threads and not _has_children() and _identity() == self._identity
 
     def _restore_streams(self) -> None:
-        """Also lets out what is still held back, which is the job's own."""
+        """Restore the streams, and flush what the job has printed."""
         for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(Exception):  # whatever the function put there
+            with contextlib.suppress(Exception):  # the function may have replaced it
                 stream.flush()
         sys.stdin, sys.stdout, sys.stderr = self._streams
         for stream, form in zip(self._streams, self._forms, strict=True):
@@ -70,18 +70,18 @@ class ProcessState:
         sys.stderr.flush()
 
     def _restore_states(self) -> None:
-        time.tzset()  # the variable TZ is as it was; what was made of it may not be
+        time.tzset()  # TZ is restored; the C library may still have another zone
         for state, before in self._states:
             if state.read() != before:
                 state.write(before)
         decimal.setcontext(self._decimal.copy())
         if not faulthandler.is_enabled():
             faulthandler.enable()
-        _draw_anew()
+        _reseed()
 
 
 class _State(NamedTuple):
-    """Something that is read and written as a whole."""
+    """One setting, with how to read and write it."""
 
     read: Callable[[], Any]
     write: Callable[[Any], object]
@@ -92,7 +92,7 @@ def _attribute(owner: Any, name: str) -> _State:
 
 
 def _listed(owner: Any, name: str) -> _State:
-    """A list that others may hold as well: its content is put back, and the list itself stays."""
+    """A list that other code may hold: its content is restored in place."""
 
     def write(content: list[Any]) -> None:
         setattr(owner, name, getattr(owner, name) if isinstance(getattr(owner, name), list) else [])
@@ -102,7 +102,7 @@ def _listed(owner: Any, name: str) -> _State:
 
 
 def _umask() -> int:
-    """It can only be read by setting it."""
+    """Read the umask, which is only possible by setting it."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
@@ -113,7 +113,7 @@ def _limit(which: int) -> _State:
 
 
 def _decimal_default() -> dict[str, Any]:
-    """What new threads begin with."""
+    """Return the default decimal context of new threads."""
     rules = {name: getattr(decimal.DefaultContext, name) for name in _DECIMAL_RULES}
     return {**rules, "traps": dict(rules["traps"])}
 
@@ -123,7 +123,7 @@ def _set_decimal_default(rules: dict[str, Any]) -> None:
         setattr(decimal.DefaultContext, name, value)
 
 
-#: What Python, the process and the C library keep for all code in them.
+#: Settings of Python, the process and the C library.
 _STATES: tuple[_State, ...] = (
     _State(_umask, os.umask),
     _State(sys.getrecursionlimit, sys.setrecursionlimit),
@@ -152,8 +152,8 @@ _STATES: tuple[_State, ...] = (
 )
 
 
-def _draw_anew() -> None:
-    """A job that set a seed does not choose what the next one draws."""
+def _reseed() -> None:
+    """Reseed random generators: the seed of one job must not determine the next."""
     random.seed()
     if (numbers := sys.modules.get("numpy.random")) is not None:
         numbers.seed()
@@ -164,17 +164,17 @@ def _form(stream: Any) -> tuple[Any, ...]:
 
 
 def _identity() -> tuple[object, ...]:
-    """Who the process is: what it gave up it cannot take back."""
+    """Return users and groups: dropped privileges cannot be restored."""
     return os.getuid(), os.geteuid(), os.getgid(), os.getegid(), os.getgroups()
 
 
 def _handlers() -> dict[int, Any]:
-    """What is done at each signal."""
+    """Return the handler of each signal."""
     return {number: signal.getsignal(number) for number in signal.valid_signals()}
 
 
 def _has_children() -> bool:
-    """Whether processes are left, orphans of theirs included."""
+    """Whether child processes are left, adopted orphans included."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:

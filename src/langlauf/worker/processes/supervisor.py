@@ -1,4 +1,4 @@
-"""The worker's side of its supervisor."""
+"""The client of the supervisor in a worker: starts, extends and ends child processes, and learns when one has ended."""
 
 import asyncio
 import contextlib
@@ -24,15 +24,15 @@ from langlauf.worker.processes.supervisor_program import since_boot
 _PROGRAM = Path(__file__).with_name("supervisor_program.py")
 _READ = 65_536
 _LOOK_SECONDS = 0.01
-#: How long the end of the supervisor may take, and how long it may take to end a process.
+#: Timeouts of the end of the supervisor, and of the end of a process.
 _DEATH_SECONDS = 2.0
 _KILL_SECONDS = 0.5
-#: A supervisor that takes nothing for so long is replaced.
+#: A supervisor that reads nothing for this long is replaced.
 _STUCK_SECONDS = 5.0
 
 
 class SupervisedProcess:
-    """A process that the supervisor holds. `ended` tells how it ended: an exit code, minus a signal, or None."""
+    """A process of the supervisor. `ended` holds its exit code, minus its signal, or None where that is unknown."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -40,109 +40,109 @@ class SupervisedProcess:
         self.started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.ended: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
 
-    def end(self, status: int | None) -> None:
-        """It has ended; whoever waits for its start need not any more."""
+    def set_ended(self, status: int | None) -> None:
+        """Note that it has ended, also for callers that wait for its start."""
         self.ended.set_result(status)
         if not self.started.done():
             self.started.set_result(None)
 
 
 class Supervisor:
-    """Starts the supervisor when it is first needed, and again where it went away. Nothing here waits for it."""
+    """Starts the supervisor program on demand, and replaces one that is gone. Requests do not wait for it."""
 
     def __init__(self, listed: Sequence[str] = (), lifeline: int | None = None) -> None:
-        #: stays open until the supervisor has ended all it holds
+        #: a pipe that stays open until the supervisor has ended all processes
         self._lifeline = () if lifeline is None else (lifeline,)
-        #: variables of the environment that its processes see beside the usual ones
+        #: environment variables that its processes get beside the usual ones
         self._listed = listed
         self._numbers = itertools.count(1)
         self._supervised: dict[int, SupervisedProcess] = {}
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: socket.socket | None = None
         self._rest = b""
-        #: requests that it has not taken yet, with their descriptors, and since when it takes nothing
+        #: requests that it has not read yet, with their descriptors, and since when it reads nothing
         self._waiting: deque[tuple[bytes, list[int]]] = deque()
         self._stuck_since: float | None = None
 
     def start(self, command: Sequence[str], descriptors: Sequence[int]) -> SupervisedProcess:
-        """Starts a process with three descriptors: its line, its output, its errors."""
-        kept = SupervisedProcess(next(self._numbers))
-        self._supervised[kept.number] = kept
-        self._ask({"start": kept.number, "command": list(command)}, [os.dup(one) for one in descriptors])
-        return kept
+        """Start a process with three descriptors: its socket, standard output and standard error."""
+        process = SupervisedProcess(next(self._numbers))
+        self._supervised[process.number] = process
+        self._ask({"start": process.number, "command": list(command)}, [os.dup(one) for one in descriptors])
+        return process
 
     def allow(self, processes: Sequence[SupervisedProcess], seconds: float | None) -> None:
-        """Lets processes run for so long; past that they are ended, even if this worker cannot say so any more."""
+        """Let processes run for this long; then the supervisor ends them, even if this worker is gone or blocked."""
         if self._connection is not None and processes:
             until = None if seconds is None else since_boot() + seconds
-            self._ask({"until": {kept.number: until for kept in processes}})
+            self._ask({"until": {process.number: until for process in processes}})
 
-    def end(self, kept: SupervisedProcess) -> None:
-        """Ends a process and everything it started, at once."""
-        if self._connection is not None and not kept.ended.done():
-            self._ask({"end": kept.number})
+    def end(self, process: SupervisedProcess) -> None:
+        """End a process and everything it started, at once."""
+        if self._connection is not None and not process.ended.done():
+            self._ask({"end": process.number})
 
-    async def ended(self, kept: SupervisedProcess) -> None:
+    async def ended(self, process: SupervisedProcess) -> None:
         """Wait for the end of a process; kill it from here where the supervisor is slow."""
-        await asyncio.wait({kept.ended}, timeout=_KILL_SECONDS)
-        if not kept.ended.done():
-            _kill(kept)
+        await asyncio.wait({process.ended}, timeout=_KILL_SECONDS)
+        if not process.ended.done():
+            _kill(process)
 
-    async def started(self, kept: SupervisedProcess) -> None:
-        """Returns when a process runs; a supervisor that cannot say so in time is replaced."""
-        await asyncio.wait({kept.started}, timeout=_STUCK_SECONDS)
-        if not kept.started.done():
+    async def started(self, process: SupervisedProcess) -> None:
+        """Wait until a process runs; a supervisor that does not confirm it in time is replaced."""
+        await asyncio.wait({process.started}, timeout=_STUCK_SECONDS)
+        if not process.started.done():
             self._lost("it does not start processes")
 
-    def watch(self, allowed: tuple[float, float] | None) -> None:
-        """This worker's event loop is alive: it must say so again in time, or it is interrupted, and then ended."""
-        if allowed is not None:
-            interrupt, end = allowed
+    def watch(self, deadlines: tuple[float, float] | None) -> None:
+        """Send a heartbeat of the event loop with its deadlines: without another one it is interrupted, then ended."""
+        if deadlines is not None:
+            interrupt, end = deadlines
             self._ask({"watch": end, "interrupt": interrupt})
         elif self._connection is not None:
             self._ask({"watch": None})
 
     async def close(self) -> None:
-        """Ends the supervisor, and with it every process."""
+        """End the supervisor, and with it every process."""
         process = self._process
-        self._hang_up()
+        self._disconnect()
         deadline = since_boot() + _DEATH_SECONDS
         while process is not None and process.poll() is None:
             if since_boot() > deadline:
                 process.kill()
-            await asyncio.sleep(_LOOK_SECONDS)  # a child gives no signal that an event loop could share
+            await asyncio.sleep(_LOOK_SECONDS)  # an event loop cannot share SIGCHLD
 
     def _ask(self, request: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
         if self._stuck_since is not None and since_boot() - self._stuck_since > _STUCK_SECONDS:
-            self._lost("it does not read what it is told")
+            self._lost("it does not read requests")
         self._waiting.append((json.dumps(request).encode() + b"\n", list(descriptors)))
         try:
             if self._connection is None:
-                self._connection = self._begin()
+                self._connection = self._start_program()
         except OSError as error:
             self._lost(str(error))
         else:
             if len(self._waiting) == 1:
                 self._send()
 
-    def _begin(self) -> socket.socket:
-        mine, other = socket.socketpair()
-        mine.setblocking(False)
-        with other:
-            # Run by its path and without site packages: it is there in a moment, and needs nothing of ours.
+    def _start_program(self) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        with theirs:
+            # Run by its path and without site packages, so that it starts fast.
             self._process = subprocess.Popen(  # noqa: S603 - our own program
                 [sys.executable, "-I", "-S", str(_PROGRAM), str(os.getpid())],
-                stdin=other.fileno(),
+                stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
-                env=child_environment(os.environ, self._listed),  # its own, and that of every process it starts
+                env=child_environment(os.environ, self._listed),  # also that of every process it starts
                 pass_fds=self._lifeline,
                 start_new_session=True,
             )
-        asyncio.get_running_loop().add_reader(mine, self._hear)
-        return mine
+        asyncio.get_running_loop().add_reader(ours, self._receive)
+        return ours
 
     def _send(self) -> None:
-        """Sends what waits, as far as it is taken now; the rest when there is room."""
+        """Send what is queued without blocking, and the rest when there is room."""
         connection, loop = self._connection, asyncio.get_running_loop()
         if connection is None:
             return
@@ -163,7 +163,7 @@ class Supervisor:
         else:
             loop.remove_writer(connection)
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         if self._connection is None:
             return
         try:
@@ -178,27 +178,27 @@ class Supervisor:
             return
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
-            self._take(json.loads(line))
+            self._handle(json.loads(line))
 
-    def _take(self, answer: dict[str, Any]) -> None:
-        if "started" in answer:
-            if kept := self._supervised.get(answer["started"]):
-                kept.pid = answer["pid"]
-                kept.started.set_result(None)
-        elif kept := self._supervised.pop(answer["ended"], None):
-            kept.end(answer["status"])
-            if "error" in answer:
-                log_event(LogEvent.PROCESS_DIED, logging.ERROR, reason=answer["error"])
+    def _handle(self, reply: dict[str, Any]) -> None:
+        if "started" in reply:
+            if process := self._supervised.get(reply["started"]):
+                process.pid = reply["pid"]
+                process.started.set_result(None)
+        elif process := self._supervised.pop(reply["ended"], None):
+            process.set_ended(reply["status"])
+            if "error" in reply:
+                log_event(LogEvent.PROCESS_DIED, logging.ERROR, reason=reply["error"])
 
     def _lost(self, reason: str) -> None:
-        """The supervisor is gone or of no use: its processes go with it, and the next request starts another one."""
+        """Drop a supervisor that is gone or stuck, with its processes; the next request starts another one."""
         log_event(LogEvent.KEEPER_LOST, logging.ERROR, reason=reason)
         if self._process is not None:
             self._process.kill()
             self._process.wait()
-        self._hang_up()
+        self._disconnect()
 
-    def _hang_up(self) -> None:
+    def _disconnect(self) -> None:
         if self._connection is not None:
             loop = asyncio.get_running_loop()
             loop.remove_reader(self._connection)
@@ -208,16 +208,16 @@ class Supervisor:
             _close_all(descriptors)
         self._waiting.clear()
         self._connection, self._process, self._rest, self._stuck_since = None, None, b"", None
-        kept, self._supervised = self._supervised, {}
-        for one in kept.values():
+        supervised, self._supervised = self._supervised, {}
+        for one in supervised.values():
             _kill(one)
-            one.end(None)
+            one.set_ended(None)
 
 
-def _kill(kept: SupervisedProcess) -> None:
-    if kept.pid is not None:
+def _kill(process: SupervisedProcess) -> None:
+    if process.pid is not None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(kept.pid, signal.SIGKILL)
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _close_all(descriptors: list[int]) -> None:
@@ -225,7 +225,7 @@ def _close_all(descriptors: list[int]) -> None:
         os.close(descriptor)
 
 
-#: A `*` at the end stands for any rest.
+#: `*` at the end of a name matches any rest.
 PASSED_ON = (
     # to find programs, libraries and folders
     *("PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHON*", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV"),
@@ -235,32 +235,32 @@ PASSED_ON = (
     # threads, cores, memory and devices of libraries that compute
     *("OMP_*", "OPENBLAS_*", "GOTO_*", "MKL_*", "BLIS_*", "VECLIB_*", "NUMEXPR_*", "NUMBA_*", "KMP_*", "MALLOC_*"),
     *("POLARS_MAX_THREADS", "RAYON_NUM_THREADS", "CUDA_*", "NVIDIA_*", "HIP_*", "ROCR_*", "MPLBACKEND", "MPLCONFIGDIR"),
-    # the way to other machines, and whom to trust there
+    # proxies and certificates
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
     *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"),
     # tracing, and what the bundled analyses read
     *("OTEL_*", "LANGLAUF_ADDRESS_TABLE"),
 )
-#: Names of the list above that may hold a key.
+#: Exceptions from the list above, which may hold a key.
 _WITHHELD = ("OTEL_*HEADERS",)
-#: A web address with a password in it.
+#: A URL with a password.
 _PASSWORD = re.compile(r"://[^\s/@]*:[^\s/@]+@")
 
 
 def child_environment(environment: Mapping[str, str], listed: Sequence[str]) -> dict[str, str]:
-    """What of an environment is passed on. `listed` is the operator's own list (`LANGLAUF_CHILD_ENV`)."""
+    """Return the variables that child processes get; `listed` is the list of the operator (`LANGLAUF_CHILD_ENV`)."""
     return {name: value for name, value in environment.items() if _is_passed_on(name, value, listed)}
 
 
 def _is_passed_on(name: str, value: str, listed: Sequence[str]) -> bool:
     if name in listed:
         return True
-    if name in SECRETS:  # only under its full name: a pattern is not meant to have it
+    if name in SECRETS:  # only by its full name: a pattern must not pass on a secret by accident
         return False
-    if _fits(name, listed):
+    if _matches(name, listed):
         return True
-    return _fits(name, PASSED_ON) and not _fits(name, _WITHHELD) and _PASSWORD.search(value) is None
+    return _matches(name, PASSED_ON) and not _matches(name, _WITHHELD) and _PASSWORD.search(value) is None
 
 
-def _fits(name: str, patterns: Sequence[str]) -> bool:
+def _matches(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)

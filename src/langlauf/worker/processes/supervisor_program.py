@@ -1,22 +1,21 @@
-"""The supervisor: a small program beside a worker that starts its processes and ends those that must not go on.
+"""The supervisor: a small program beside a worker that starts its child processes and ends those that must end.
 
-It is apart from the worker so that it still acts when the worker cannot: when the worker is gone, is paused, or its
-interpreter is blocked. It is apart from the processes for the same reason. It imports the standard library alone and
-is run by its path, so that it starts in a moment.
+It is a process of its own so that it still acts when the worker cannot: when the worker is gone or paused, or its
+interpreter is blocked. It imports only the standard library and is run by its path, so that it starts fast.
 
-RequestSocket come on standard input, a socket, one JSON object per line:
+Requests come on standard input, a socket, one JSON object per line:
 
-    {"start": 7, "command": […]}     start process 7; three descriptors come along: its line, its output, its errors
-    {"until": {"7": 812.5}}          process 7 may run until then, in seconds since the machine started; null: for ever
+    {"start": 7, "command": […]}     start process 7, with three descriptors: socket, standard output, standard error
+    {"until": {"7": 812.5}}          process 7 may run until then, in seconds since boot; null is without limit
     {"end": 7}                       end process 7 and its whole group now
-    {"watch": 4.5, "interrupt": 3}   the worker is alive; unless it says so again, interrupt it after 3 s, end it at 4.5
-    {"watch": null}                  nothing depends on the worker now
+    {"watch": 4.5, "interrupt": 3}   a heartbeat; without another one, interrupt the worker after 3 s, end it at 4.5
+    {"watch": null}                  no heartbeats until the next watch
 
-Answers are {"started": 7, "pid": 4711} and {"ended": 7, "status": -9}. When the socket closes, or the worker is gone
-although somebody else still has the socket, everything is ended.
+Replies are {"started": 7, "pid": 4711} and {"ended": 7, "status": -9}. When the socket closes, or the worker is gone
+although another process still has the socket, everything is ended.
 
-What a process started stays with it, also in a session of its own: orphans come to the process, and when that is gone
-to the supervisor, which ends whatever it does not know.
+What a child process starts ends with it, also in a session of its own: orphans are adopted by the child, and after
+its end by the supervisor, which ends every process that it did not start.
 """
 
 import contextlib
@@ -33,27 +32,27 @@ from typing import Any
 
 _MOST_DESCRIPTORS = 32
 _READ = 65_536
-#: How often the worker is looked at while it is watched, and how long it may take to die of the gentler signal.
+#: The interval of checks while the worker is watched, and how long it may take to die of SIGABRT before SIGKILL.
 _LOOK_SECONDS = 0.1
 _ABORT_SECONDS = 1.0
-#: A busy machine may let this program wait for so long between two looks, and all of it counts: leases go on meanwhile.
-#: What is longer is a stop of the whole machine, after which the worker gets a moment to speak.
+#: The longest delay between two checks that counts as silence of the worker: a busy machine may delay this program.
+#: A longer one means that the whole machine was suspended, after which the worker gets some time for a heartbeat.
 _LONGEST_DELAY = 1.0
 _DEATH_SECONDS = 0.01
-#: Interrupts code that blocks the event loop; ignored by programs that do not expect it.
+#: Interrupts code that blocks the event loop; ignored by default in programs that do not handle it.
 _INTERRUPT = signal.SIGURG
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _PR_SET_CHILD_SUBREAPER = 36
 
 
 def adopt_orphans() -> None:
-    """From now on orphans below this process become its children, where the system can do that."""
+    """Become the parent of orphaned descendants, where the system supports it."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def children() -> list[int]:
-    """The processes whose parent this one is, where the system tells."""
+    """Return the child processes of this one, where the system lists them."""
     try:
         with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as listed:  # noqa: PTH123
             return [int(pid) for pid in listed.read().split()]
@@ -62,12 +61,12 @@ def children() -> list[int]:
 
 
 def since_boot() -> float:
-    """Seconds since the machine started, time asleep included."""
+    """Return the seconds since boot, including suspension."""
     return time.clock_gettime(_CLOCK)
 
 
 class RequestSocket:
-    """The socket to the worker: lines and descriptors in the order they were sent."""
+    """The socket to the worker: lines and descriptors in the order in which they were sent."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
@@ -75,7 +74,7 @@ class RequestSocket:
         self._rest = b""
 
     def read(self) -> list[dict[str, Any]] | None:
-        """What has come, or None where the worker is gone."""
+        """Return the requests that have arrived, or None if the worker is gone."""
         try:
             data, descriptors, _, _ = socket.recv_fds(self.connection, _READ, _MOST_DESCRIPTORS)
         except ConnectionError:
@@ -86,31 +85,31 @@ class RequestSocket:
         *lines, self._rest = (self._rest + data).split(b"\n")
         return [json.loads(line) for line in lines]
 
-    def answer(self, **facts: object) -> None:
-        """Tells the worker; one that is gone is noticed when it is read from."""
+    def reply(self, **fields: object) -> None:
+        """Reply to the worker; one that is gone is noticed by `read`."""
         with contextlib.suppress(OSError):
-            self.connection.sendall(json.dumps(facts).encode() + b"\n")
+            self.connection.sendall(json.dumps(fields).encode() + b"\n")
 
 
 class WorkerWatch:
-    """Counts down while the worker is silent. Time in which the worker or this program was stopped does not count."""
+    """Counts down without heartbeats. Time in which the worker or this program was suspended does not count."""
 
     def __init__(self, worker: int) -> None:
         self.worker = worker
         self.left: float | None = None
         self._interrupt_at = 0.0
-        self._looked_at = since_boot()
+        self._checked_at = since_boot()
 
     def set(self, seconds: float | None, interrupt: float = 0.0) -> None:
-        """The worker spoke."""
+        """Set the deadlines of a heartbeat."""
         self.left = seconds
         self._interrupt_at = 0.0 if seconds is None else seconds - interrupt
-        self._looked_at = since_boot()
+        self._checked_at = since_boot()
 
-    def look(self) -> signal.Signals | None:
-        """What the worker is to be sent, which was silent for too long."""
+    def check(self) -> signal.Signals | None:
+        """Return the signal to send to a worker whose heartbeat is overdue."""
         now = since_boot()
-        passed, self._looked_at = now - self._looked_at, now
+        passed, self._checked_at = now - self._checked_at, now
         if self.left is None or self._stopped():
             return None
         self.left -= min(passed, _LONGEST_DELAY)
@@ -119,7 +118,7 @@ class WorkerWatch:
         return _INTERRUPT if self.left <= self._interrupt_at else None
 
     def _stopped(self) -> bool:
-        """Whether somebody paused the worker: then it is not blocked, and will be refused when it goes on."""
+        """Whether the worker is suspended: then it is not blocked, and its writes are refused when it resumes."""
         try:
             with open(f"/proc/{self.worker}/stat", encoding="utf-8", errors="replace") as status:  # noqa: PTH123
                 return status.read().rpartition(")")[2].split()[0] in "Tt"
@@ -128,13 +127,13 @@ class WorkerWatch:
 
 
 class SupervisorProgram:
-    """Holds the processes of one worker."""
+    """Starts and ends the processes of one worker."""
 
     def __init__(self, requests: RequestSocket, wakeups: int, worker: int) -> None:
         self._requests = requests
         self._wakeups = wakeups
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        #: those that were killed and are not gone yet
+        #: killed, but not yet gone
         self._dying: dict[int, subprocess.Popen[bytes]] = {}
         self._until: dict[int, float] = {}
         self._watch = WorkerWatch(worker)
@@ -142,10 +141,10 @@ class SupervisorProgram:
         self._abort_at: float | None = None
 
     def run(self) -> None:
-        """Serves until the worker is gone; then nothing of it is left."""
+        """Serve until the worker is gone; then end all its processes."""
         line = self._requests.connection.fileno()
         while os.getppid() == self._watch.worker:
-            ready, _, _ = select.select([line, self._wakeups, *self._death], [], [], self._patience())
+            ready, _, _ = select.select([line, self._wakeups, *self._death], [], [], self._timeout())
             if self._wakeups in ready:
                 os.read(self._wakeups, _READ)
             if line in ready:
@@ -162,14 +161,14 @@ class SupervisorProgram:
         self._wait_until_gone()
 
     def _wait_until_gone(self) -> None:
-        """Waits for what was killed: the job of one of them may be started again as soon as this program is gone."""
+        """Wait for killed processes: their jobs may be restarted as soon as this program is gone."""
         until = since_boot() + _ABORT_SECONDS
         while (self._dying or children()) and since_boot() < until:
             self._reap()
             if select.select([self._wakeups], [], [], _DEATH_SECONDS)[0]:
                 os.read(self._wakeups, _READ)
 
-    def _patience(self) -> float | None:
+    def _timeout(self) -> float | None:
         waits = [until - since_boot() for until in self._until.values()]
         if self._watch.left is not None or self._abort_at is not None or not self._death:
             waits.append(_LOOK_SECONDS)
@@ -205,16 +204,16 @@ class SupervisorProgram:
                 start_new_session=True,
             )
         except OSError as error:
-            self._requests.answer(ended=number, status=None, error=str(error))
+            self._requests.reply(ended=number, status=None, error=str(error))
         else:
             self._processes[number] = process
-            self._requests.answer(started=number, pid=process.pid)
+            self._requests.reply(started=number, pid=process.pid)
         finally:
             for descriptor in (line, output, errors):
                 os.close(descriptor)
 
     def _reap(self) -> None:
-        """Tells of processes that ended, and takes along what they left running."""
+        """Report processes that ended, and end what they left running."""
         for number, process in list(self._processes.items()):
             with contextlib.suppress(ChildProcessError):
                 if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
@@ -224,11 +223,11 @@ class SupervisorProgram:
             status = process.poll()
             if status is not None:
                 del self._dying[number]
-                self._requests.answer(ended=number, status=status)
+                self._requests.reply(ended=number, status=status)
         self._end_orphans()
 
     def _end_orphans(self) -> None:
-        """Ends what ended processes had started; what those had started comes here next."""
+        """End orphans of ended processes; orphans of those are adopted next."""
         known = {process.pid for held in (self._processes, self._dying) for process in held.values()}
         for pid in children():
             if pid not in known:
@@ -247,24 +246,24 @@ class SupervisorProgram:
         self._until.pop(number, None)
         if process is None:
             return
-        # Before it is waited for: until then nobody else can have its number. It may take a while to be gone.
+        # Before it is waited for: until then its pid cannot be reused. It may take some time to end.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         self._dying[number] = process
 
     def _guard(self) -> None:
-        """Ends a worker whose event loop is blocked past its lease: first with the signal that shows where."""
+        """End a worker whose event loop is blocked past its lease; first with SIGABRT, which logs the stacks."""
         if self._abort_at is not None:
             if since_boot() >= self._abort_at:
                 self._signal_worker(signal.SIGKILL)
             return
-        found = self._watch.look()
-        if found is _INTERRUPT:
+        due = self._watch.check()
+        if due is _INTERRUPT:
             self._signal_worker(_INTERRUPT)
-        elif found is not None:
+        elif due is not None:
             print(  # noqa: T201 - this program has no logging; its standard error is the worker's
                 f"langlauf: the event loop of worker process {self._watch.worker} is blocked past its lease; "
-                "ending the process, its jobs will be run again. Call blocking code from a plain `def`.",
+                "ending the process, its jobs will run again. Call blocking code from a plain `def`.",
                 file=sys.stderr,
                 flush=True,
             )
@@ -278,7 +277,7 @@ class SupervisorProgram:
 
 
 def _death_of(pid: int) -> list[int]:
-    """A descriptor that is readable once the process is gone; none where the system has no such thing."""
+    """Return a descriptor that becomes readable when the process ends, where the system has pidfds."""
     try:
         return [os.pidfd_open(pid)]
     except (AttributeError, OSError):
@@ -286,7 +285,7 @@ def _death_of(pid: int) -> list[int]:
 
 
 def main() -> None:
-    """Runs until the worker is gone. Signals meant for the worker's group are the worker's business."""
+    """Run until the worker is gone. Signals to its process group are left to the worker."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
     wakeups, wake = os.pipe()

@@ -1,4 +1,4 @@
-"""The lease of chunks on a Dask worker: signs of life that come, stay away, and come late."""
+"""The heartbeat monitor of a Dask worker: heartbeats that come, stop, and come late."""
 
 import asyncio
 import sys
@@ -10,7 +10,7 @@ from tests.support.processes import alive
 SECONDS = 2.0
 
 
-class Signs:
+class Heartbeats:
     """The variable on the scheduler, as a test sets it."""
 
     def __init__(self) -> None:
@@ -33,43 +33,43 @@ async def _sleeper(supervisor: Supervisor) -> SupervisedProcess:
 
 
 def test_a_process_lives_while_the_count_goes_up_and_no_longer() -> None:
-    """A count that stands still, although it can be read, is no sign of life."""
+    """A count that stands still, although it can be read, is no heartbeat."""
 
     async def body() -> None:
-        supervisor, signs = Supervisor(), Signs()
-        lease = HeartbeatMonitor(signs.read, SECONDS, supervisor)
+        supervisor, beats = Supervisor(), Heartbeats()
+        monitor = HeartbeatMonitor(beats.read, SECONDS, supervisor)
         try:
-            with lease.watched():
-                assert await lease.holds()
+            async with monitor.watched():
+                assert await monitor.is_alive()
                 kept = await _sleeper(supervisor)
-                with lease.holding(kept):
-                    signs.rises = True
+                with monitor.bound(kept):
+                    beats.rises = True
                     await asyncio.sleep(1.1 * SECONDS)
                     assert kept.pid is not None
                     assert alive(kept.pid), "it was renewed for longer than a lease"
-                    signs.rises = False
+                    beats.rises = False
                     assert await kept.ended == -9
-                assert not await lease.holds()
+                assert not await monitor.is_alive()
         finally:
             await supervisor.close()
 
     asyncio.run(body())
 
 
-def test_a_sign_that_comes_late_is_told_from_one_in_time() -> None:
-    """What ended meanwhile did not end by its own doing; something new may begin."""
+def test_a_late_heartbeat_is_counted_as_a_lapse() -> None:
+    """Processes that ended meanwhile are not at fault; a new process may start."""
 
     async def body() -> None:
-        supervisor, signs = Supervisor(), Signs()
-        lease = HeartbeatMonitor(signs.read, SECONDS / 4, supervisor)
-        assert await lease.holds()
-        first = lease.lapses
-        signs.away = True
-        await asyncio.sleep(lease.left)
-        assert not await lease.holds(), "after it waited for a lease"
-        signs.away = False
-        signs.count += 1
-        assert await lease.holds()
-        assert lease.lapses == first + 1
+        supervisor, beats = Supervisor(), Heartbeats()
+        monitor = HeartbeatMonitor(beats.read, SECONDS / 4, supervisor)
+        assert await monitor.is_alive()
+        first = monitor.lapses
+        beats.away = True
+        await asyncio.sleep(monitor.left)
+        assert not await monitor.is_alive(), "after it waited for a lease"
+        beats.away = False
+        beats.count += 1
+        assert await monitor.is_alive()
+        assert monitor.lapses == first + 1
 
     asyncio.run(body())
