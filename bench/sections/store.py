@@ -27,7 +27,7 @@ from bench.store.postgres.cost import measure_cost_on_postgres
 from bench.store.postgres.notify import measure_notify
 from bench.store.postgres.place import PostgresLocation
 from bench.store.postgres.stages import measure_costs
-from langlauf.bench.crowd import Lived
+from langlauf.bench.jobs import RoundTimes
 from langlauf.store.postgres.migrate import migrate
 from langlauf.store.sqlite.connection import migrate as migrate_file
 from langlauf.store.sqlite.connection import open_connection
@@ -143,14 +143,14 @@ def _flat(*groups: Iterable[Compared]) -> Figures:
     return {label: value for group in groups for one in group for label, value in one.figures().items()}
 
 
-def _lifecycle_on_postgres(context: Context, jobs: int, concurrency: int) -> tuple[Figures, Lived, JobCost]:
+def _lifecycle_on_postgres(context: Context, jobs: int, concurrency: int) -> tuple[Figures, RoundTimes, JobCost]:
     place = PostgresLocation(context.postgres or "")
     lived, cost = place.live(jobs, concurrency)
     ceiling, _ = place.ceiling(jobs, max(1, round(lived.mean_batch)))
     return lifecycle_figures(lived, ceiling, concurrency, cost), lived, cost
 
 
-def _predictions(costs: Costs, lived: Lived, cost: JobCost) -> Figures:
+def _predictions(costs: Costs, lived: RoundTimes, cost: JobCost) -> Figures:
     """Return what the model says of a lifecycle, given its batches and processors, to what was measured."""
     database, client = cost_per_job(costs, lived.mean_batch)
     rate = most_jobs_per_second(costs, lived.mean_batch, Need(database_cores=cost.cores_left))

@@ -10,8 +10,8 @@ import apsw
 import msgspec
 import uvloop
 
-from langlauf.bench.figures import Watch
-from langlauf.bench.work import ANALYSIS, ORG, RESULT, claim_request, new_job
+from langlauf.bench.jobs import ANALYSIS, ORG, RESULT, claim_request, new_job
+from langlauf.bench.report import OnProgress
 from langlauf.clock import SystemClock, new_id
 from langlauf.domain.attempt import Partial
 from langlauf.domain.outcome import Completed
@@ -70,7 +70,7 @@ _CHANGED = {
 }
 
 
-def fill(path: Path, filling: Filling, watch: Watch) -> None:
+def fill(path: Path, filling: Filling, watch: OnProgress) -> None:
     """Makes a store with that many jobs."""
     uvloop.run(_one_real_job(path, finished=filling.finished))
     connection = open_connection(str(path))
@@ -88,7 +88,7 @@ def fill(path: Path, filling: Filling, watch: Watch) -> None:
         connection.close()
 
 
-def _copy(connection: apsw.Connection, filling: Filling, watch: Watch) -> None:
+def _copy(connection: apsw.Connection, filling: Filling, watch: OnProgress) -> None:
     rebuilt = _drop_indexes_and_triggers(connection)
     sizes = {"jobs": filling.jobs, "orgs": filling.orgs, "analyses": filling.analyses}
     starts = range(1, filling.jobs, _ROWS_PER_STEP)

@@ -15,8 +15,8 @@ import uvloop
 from bench.store.counting_store import CountingStore
 from bench.store.figures import Compared
 from bench.store.fill import Filling, fill
-from langlauf.bench.figures import Watch
-from langlauf.bench.work import RESULT, claim_request, new_job
+from langlauf.bench.jobs import RESULT, claim_request, new_job
+from langlauf.bench.report import OnProgress
 from langlauf.clock import SystemClock, new_id
 from langlauf.domain.attempt import Claim
 from langlauf.domain.errors import LanglaufError
@@ -107,7 +107,7 @@ class _Site:
 _Step = tuple[str, int, Callable[[_Site, str], Awaitable[None]]]
 
 
-def measure_backlog(folder: Path, sizes: tuple[int, ...], samples: int, watch: Watch) -> list[Compared]:
+def measure_backlog(folder: Path, sizes: tuple[int, ...], samples: int, watch: OnProgress) -> list[Compared]:
     """Compare queues of different length, of a thousand orgs and a few analyses."""
     slots = min(_SLOTS, *sizes)
     steps: list[_Step] = [
@@ -123,7 +123,7 @@ def measure_backlog(folder: Path, sizes: tuple[int, ...], samples: int, watch: W
     return _measure(folder, fillings, steps, watch)
 
 
-def measure_history(folder: Path, sizes: tuple[int, ...], samples: int, watch: Watch) -> list[Compared]:
+def measure_history(folder: Path, sizes: tuple[int, ...], samples: int, watch: OnProgress) -> list[Compared]:
     """Compare stores with few and with many finished jobs."""
     steps: list[_Step] = [
         ("status of a job", 5 * samples, lambda site, name: site.status(name)),
@@ -135,7 +135,7 @@ def measure_history(folder: Path, sizes: tuple[int, ...], samples: int, watch: W
     return _measure(folder, fillings, steps, watch)
 
 
-def measure_dead(folder: Path, taken: int, samples: int, watch: Watch) -> list[Compared]:
+def measure_dead(folder: Path, taken: int, samples: int, watch: OnProgress) -> list[Compared]:
     """Compare claims before and after so many jobs were taken while a transaction that reads is held open."""
     path = folder / "dead.db"
     filling = Filling(jobs=taken + 2 * samples)
@@ -146,7 +146,7 @@ def measure_dead(folder: Path, taken: int, samples: int, watch: Watch) -> list[C
         _remove(path)
 
 
-def _measure(folder: Path, fillings: dict[str, Filling], steps: list[_Step], watch: Watch) -> list[Compared]:
+def _measure(folder: Path, fillings: dict[str, Filling], steps: list[_Step], watch: OnProgress) -> list[Compared]:
     filled: list[tuple[str, Path, Filling]] = []
     try:
         for number, (label, filling) in enumerate(fillings.items()):
@@ -163,14 +163,14 @@ def _remove(path: Path) -> None:
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
-async def _compare(filled: list[tuple[str, Path, Filling]], steps: list[_Step], watch: Watch) -> list[Compared]:
+async def _compare(filled: list[tuple[str, Path, Filling]], steps: list[_Step], watch: OnProgress) -> list[Compared]:
     async with AsyncExitStack() as stack:
         sites = [_Site(label, path, await _opened(stack, path), filling) for label, path, filling in filled]
         await _in_turns(sites, steps, watch)
     return [_compared(name, sites) for name, *_ in steps]
 
 
-async def _beside_a_reader(path: Path, filling: Filling, taken: int, samples: int, watch: Watch) -> Compared:
+async def _beside_a_reader(path: Path, filling: Filling, taken: int, samples: int, watch: OnProgress) -> Compared:
     async with AsyncExitStack() as stack:
         before = _Site("nothing taken", path, await _opened(stack, path), filling)
         after = before.labelled(f"{taken:,} taken beside a long transaction")
@@ -195,7 +195,7 @@ async def _opened(stack: AsyncExitStack, path: Path) -> CountingStore:
     return store
 
 
-async def _in_turns(sites: Sequence[_Site], steps: Sequence[_Step], watch: Watch) -> None:
+async def _in_turns(sites: Sequence[_Site], steps: Sequence[_Step], watch: OnProgress) -> None:
     """Every file does the same thing before the next thing comes; which one begins changes."""
     total, done = sum(times for _, times, _ in steps), 0
     for name, times, measure in steps:

@@ -7,8 +7,8 @@ import uvloop
 from bench.store.ceiling import measure_ceiling
 from bench.store.counting_store import CountingStore
 from bench.store.figures import Figures, JobCost
-from langlauf.bench.crowd import Crowd, Lived
-from langlauf.bench.figures import spread
+from langlauf.bench.jobs import JobRound, RoundTimes
+from langlauf.bench.report import percentiles
 from langlauf.clock import SystemClock
 from langlauf.hints import Hints
 
@@ -20,10 +20,10 @@ def measure_lifecycle(folder: Path, jobs: int, concurrency: int) -> Figures:
     return lifecycle_figures(lived, ceiling, concurrency)
 
 
-def lifecycle_figures(lived: Lived, ceiling: float, concurrency: int, cost: JobCost | None = None) -> Figures:
+def lifecycle_figures(lived: RoundTimes, ceiling: float, concurrency: int, cost: JobCost | None = None) -> Figures:
     """Return what a round found, by label."""
     where = f"store, {concurrency} jobs at once"
-    submits, starts = spread(lived.submits), spread(lived.starts)
+    submits, starts = percentiles(lived.submits), percentiles(lived.starts)
     found = {
         f"{where}: ratio to the raw ceiling": lived.jobs_per_second / ceiling,
         f"{where}: jobs/s": lived.jobs_per_second,
@@ -41,11 +41,11 @@ def lifecycle_figures(lived: Lived, ceiling: float, concurrency: int, cost: JobC
     return found
 
 
-async def _live(path: Path, jobs: int, concurrency: int) -> Lived:
+async def _live(path: Path, jobs: int, concurrency: int) -> RoundTimes:
     hints = Hints()
     store = await CountingStore.open(str(path), clock=SystemClock(), hints=hints)
     try:
-        lived = await Crowd(store, hints, jobs=jobs, concurrency=concurrency).live()
+        lived = await JobRound(store, hints, jobs=jobs, concurrency=concurrency).run()
         lived.transactions = store.transactions
         return lived
     finally:

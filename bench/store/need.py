@@ -6,7 +6,7 @@ import msgspec
 
 from bench.results import load
 from bench.store.capacity import Capacity, Costs, Need, capacity
-from langlauf.bench.report import Line, show_lines
+from langlauf.bench.report import ReportLine, show_lines
 from langlauf.domain.errors import LanglaufError
 
 
@@ -24,7 +24,7 @@ def show_capacity(file: Path) -> None:
     show_lines(heading, capacity_lines(need, capacity(costs, need)), markdown=False)
 
 
-def capacity_lines(need: Need, found: Capacity) -> list[Line]:
+def capacity_lines(need: Need, found: Capacity) -> list[ReportLine]:
     """What a deployment needs."""
     shared = "shared by database and clients" if need.client_cores is None else "of the database"
     return [

@@ -13,8 +13,8 @@ from bench.environments import OWN
 from bench.processes import cpu_seconds
 from bench.sections.http import finished_job
 from bench.stack import LANGLAUF_SQLITE, Running, Stack, started
-from langlauf.bench.client import Connection
-from langlauf.bench.work import ORG
+from langlauf.bench.http import BenchConnection
+from langlauf.bench.jobs import ORG
 
 #: Of Langlauf to bare Starlette, measured on 2026-11-18 on two cores.
 RECORDED = 1.65
@@ -45,7 +45,7 @@ def poll_us(server: Running, path: str) -> float:
     """Microseconds of a processor for one poll, of the server with its children."""
 
     async def client() -> None:
-        connection = await Connection.open(server.url)
+        connection = await BenchConnection.open(server.url)
         try:
             for _ in range(_POLLS // _CLIENTS):
                 await connection.get(path)

@@ -8,8 +8,15 @@ import pytest
 from click.testing import CliRunner
 
 from langlauf.bench import suite
-from langlauf.bench.figures import HttpFigures, Report, Spread, StoreFigures, median_spread, spread
-from langlauf.bench.report import lines_of
+from langlauf.bench.report import (
+    BenchReport,
+    HttpFigures,
+    Percentiles,
+    StoreFigures,
+    lines_of,
+    median_percentiles,
+    percentiles,
+)
 from langlauf.cli.main import main
 from tests.support.postgres import fetch, own_server
 
@@ -55,7 +62,7 @@ def test_stores_are_removed_when_a_measurement_fails(tmp_path: Path, monkeypatch
     async def broken(where: str, jobs: int, concurrency: int) -> None:
         raise OSError("the disk is full")
 
-    monkeypatch.setattr(suite, "_live", broken)
+    monkeypatch.setattr(suite, "_run_round", broken)
     done = CliRunner().invoke(main, [*FEW, "--only", "store", "--folder", str(tmp_path)])
     assert (done.exit_code, list(tmp_path.iterdir())) == (1, [])
     assert "the disk is full" in done.output
@@ -76,14 +83,14 @@ def test_a_server_is_measured_in_databases_that_are_dropped(tmp_path: Path) -> N
 
 def test_a_spread_is_the_middle_and_the_worst_hundredth() -> None:
     """Durations in seconds become milliseconds, in whatever order they came."""
-    assert spread([number / 1_000 for number in range(100, -1, -1)]) == Spread(50.0, 99.0)
-    assert spread([0.25]) == Spread(250.0, 250.0)
-    assert median_spread([Spread(1, 9), Spread(3, 7), Spread(2, 8)]) == Spread(2, 8)
+    assert percentiles([number / 1_000 for number in range(100, -1, -1)]) == Percentiles(50.0, 99.0)
+    assert percentiles([0.25]) == Percentiles(250.0, 250.0)
+    assert median_percentiles([Percentiles(1, 9), Percentiles(3, 7), Percentiles(2, 8)]) == Percentiles(2, 8)
 
 
 def test_the_table_shows_the_figures_of_the_report() -> None:
     """Each with its own name; what was not measured has no line."""
-    took = Spread(1.25, 9.5)
+    took = Percentiles(1.25, 9.5)
     http = HttpFigures(
         jobs=9, clients=3, jobs_per_second=1_234.5, submit_ms=took, submit_to_start_ms=took, polls_per_second=4_000,
         poll_ms=took,
@@ -92,7 +99,7 @@ def test_the_table_shows_the_figures_of_the_report() -> None:
         jobs=9, concurrency=64, commits_per_second=2_000, jobs_per_second=5_000, writes_to_commits=10, submit_ms=took,
         submit_to_start_ms=took,
     )  # fmt: skip
-    report = Report(measured_at="2026-01-01T00:00:00Z", python="3", database="SQLite 3", cores=2, http=http)
+    report = BenchReport(measured_at="2026-01-01T00:00:00Z", python="3", database="SQLite 3", cores=2, http=http)
     shown = {what: figure for what, figure, _ in lines_of(report)}
     assert shown["HTTP, 3 clients: jobs/s"] == "1,234"
     assert shown["HTTP, 3 clients: submit p50 / p99, ms"] == "1.2 / 9.5"
@@ -115,4 +122,4 @@ def test_a_store_is_a_server() -> None:
     assert elsewhere.exit_code == 2
     missing = CliRunner().invoke(main, ["bench", "--store", "postgresql://nobody@127.0.0.1:1/none"])
     assert missing.exit_code == 1
-    assert "no connection to the database" in missing.output
+    assert "cannot connect to the database" in missing.output

@@ -12,9 +12,8 @@ from contextlib import AsyncExitStack
 from typing import Any, Self
 from uuid import uuid4
 
-from langlauf.bench.crowd import Lived
-from langlauf.bench.database import connected
-from langlauf.bench.work import ANALYSIS, ORG, RESULT, new_job
+from langlauf.bench.jobs import ANALYSIS, ORG, RESULT, RoundTimes, new_job
+from langlauf.bench.postgres import connected
 from langlauf.clock import SystemClock, new_id
 from langlauf.store.queries import load
 from langlauf.store.rows import json_text
@@ -60,13 +59,13 @@ class Ceiling:
         for connection in self._connections:
             await _write(connection, _stages(f"{ORG}-{new_id()}", _WARMING, 0))
 
-    async def run(self) -> Lived:
+    async def run(self) -> RoundTimes:
         """Writes it all."""
         began, cpu_before = time.perf_counter(), time.process_time()
         async with asyncio.TaskGroup() as group:
             for connection, steps in zip(self._connections, self._lanes, strict=True):
                 group.create_task(_write(connection, steps))
-        return Lived(
+        return RoundTimes(
             jobs=self._jobs,
             seconds=time.perf_counter() - began,
             transactions=sum(len(steps) for steps in self._lanes),

@@ -15,8 +15,7 @@ import uvloop
 
 from bench.store.postgres.ceiling import Ceiling
 from bench.store.postgres.counting import CountingPostgresStore
-from langlauf.bench.crowd import Crowd, Lived
-from langlauf.bench.work import ANALYSIS
+from langlauf.bench.jobs import ANALYSIS, JobRound, RoundTimes
 from langlauf.hints import Hints
 
 READY = b"ready\n"
@@ -49,24 +48,24 @@ async def run(task: Task) -> None:
             hints = Hints()
             store = await CountingPostgresStore.open(task.url, hints=hints)
             stack.push_async_callback(store.close)
-            await _crowd(task, store, hints, _WARMING, _WARMING).live()
+            await _crowd(task, store, hints, _WARMING, _WARMING).run()
             await _answer(_live(task, store, hints))
 
 
-async def _live(task: Task, store: CountingPostgresStore, hints: Hints) -> Lived:
+async def _live(task: Task, store: CountingPostgresStore, hints: Hints) -> RoundTimes:
     before = store.transactions
-    lived = await _crowd(task, store, hints, task.jobs, task.concurrency).live()
+    lived = await _crowd(task, store, hints, task.jobs, task.concurrency).run()
     lived.transactions = store.transactions - before
     return lived
 
 
-def _crowd(task: Task, store: CountingPostgresStore, hints: Hints, jobs: int, concurrency: int) -> Crowd:
+def _crowd(task: Task, store: CountingPostgresStore, hints: Hints, jobs: int, concurrency: int) -> JobRound:
     # A claimer is woken by the submissions of its own process alone, so each has an analysis of its own.
     analysis = f"{ANALYSIS}-{task.name}"
-    return Crowd(store, hints, jobs=jobs, concurrency=concurrency, analysis=analysis)
+    return JobRound(store, hints, jobs=jobs, concurrency=concurrency, analysis=analysis)
 
 
-async def _answer(work: Coroutine[Any, Any, Lived]) -> None:
+async def _answer(work: Coroutine[Any, Any, RoundTimes]) -> None:
     _say(READY)
     await asyncio.to_thread(sys.stdin.buffer.readline)
     _say(msgspec.json.encode(await work) + b"\n")

@@ -12,8 +12,8 @@ import msgspec
 from bench.store.figures import JobCost
 from bench.store.postgres.client import READY, Task
 from bench.store.postgres.usage import cost_between, usage
-from langlauf.bench.crowd import Lived
-from langlauf.bench.database import connected
+from langlauf.bench.jobs import RoundTimes
+from langlauf.bench.postgres import connected
 from langlauf.domain.errors import LanglaufError
 
 #: A line of an answer holds what each job took.
@@ -21,7 +21,7 @@ _LONGEST_LINE = 64 * 1024 * 1024
 _GO = b"go\n"
 
 
-async def run_side_by_side(tasks: Sequence[Task]) -> tuple[Lived, JobCost]:
+async def run_side_by_side(tasks: Sequence[Task]) -> tuple[RoundTimes, JobCost]:
     """What all of them did together, and what it cost."""
     async with AsyncExitStack() as stack:
         watcher = await stack.enter_async_context(connected(tasks[0].url))
@@ -32,7 +32,7 @@ async def run_side_by_side(tasks: Sequence[Task]) -> tuple[Lived, JobCost]:
         before = await usage(watcher)
         for client in clients:
             _tell(client)
-        found = [msgspec.json.decode(await _line(client), type=Lived) for client in clients]
+        found = [msgspec.json.decode(await _line(client), type=RoundTimes) for client in clients]
         after = await usage(watcher)
         for client in clients:
             _tell(client)
@@ -45,9 +45,9 @@ async def run_side_by_side(tasks: Sequence[Task]) -> tuple[Lived, JobCost]:
     return lived, cost
 
 
-def _together(found: list[Lived]) -> Lived:
+def _together(found: list[RoundTimes]) -> RoundTimes:
     """All began at once; the round ended with the last of them."""
-    return Lived(
+    return RoundTimes(
         jobs=sum(one.jobs for one in found),
         seconds=max(one.seconds for one in found),
         transactions=sum(one.transactions for one in found),

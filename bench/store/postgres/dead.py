@@ -13,9 +13,9 @@ from typing import Any
 from bench.store.figures import Compared
 from bench.store.postgres.fill import Filling, analysis_name, org_name
 from bench.store.postgres.turns import LEASE_SECONDS, Site, Step, compared, in_turns
-from langlauf.bench.database import connected
-from langlauf.bench.figures import Watch
-from langlauf.bench.work import RESULT, claim_request
+from langlauf.bench.jobs import RESULT, claim_request
+from langlauf.bench.postgres import connected
+from langlauf.bench.report import OnProgress
 from langlauf.clock import new_id
 from langlauf.domain.outcome import Completed
 
@@ -31,7 +31,9 @@ _NO_VACUUM = "ALTER TABLE {} SET (autovacuum_enabled = off)"
 _TABLES = ("job_rows", "lanes", "lane_clock", "waiting_counts", "pace")
 
 
-async def measure_dead(server: str, taken: int, samples: int, watch_fill: Watch, watch: Watch) -> list[Compared]:
+async def measure_dead(
+    server: str, taken: int, samples: int, watch_fill: OnProgress, watch: OnProgress
+) -> list[Compared]:
     """Claims before and after so many jobs were taken that no vacuum may remove."""
     async with AsyncExitStack() as stack:
         before = await Site.made(stack, server, "nothing taken", Filling(jobs=taken + 3 * samples), watch_fill)
@@ -64,7 +66,7 @@ async def _ask(bare: Any) -> float:
     return time.perf_counter() - began
 
 
-async def _take(site: Site, jobs: int, watch: Watch) -> None:
+async def _take(site: Site, jobs: int, watch: OnProgress) -> None:
     """Claims and completes so many."""
     done = 0
     while done < jobs:

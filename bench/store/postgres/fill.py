@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from langlauf.bench.database import connected
-from langlauf.bench.figures import Watch
-from langlauf.bench.work import ANALYSIS, ORG, RESULT, claim_request, new_job
+from langlauf.bench.jobs import ANALYSIS, ORG, RESULT, claim_request, new_job
+from langlauf.bench.postgres import connected
+from langlauf.bench.report import OnProgress
 from langlauf.clock import SystemClock, new_id
 from langlauf.domain.attempt import Partial
 from langlauf.domain.errors import LanglaufError
@@ -83,7 +83,7 @@ _CHANGED = {
 }
 
 
-async def fill(url: str, filling: Filling, watch: Watch = lambda _, __: None) -> None:
+async def fill(url: str, filling: Filling, watch: OnProgress = lambda _, __: None) -> None:
     """Copies so many jobs into a database that is not in use yet."""
     model = await _one_real_job(url, finished=filling.finished)
     tables = _FINISHED if filling.finished else _WAITING

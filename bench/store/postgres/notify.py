@@ -12,8 +12,8 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from bench.store.figures import Notify
-from langlauf.bench.database import connected, own_database
-from langlauf.bench.figures import Watch
+from langlauf.bench.postgres import connected, own_database
+from langlauf.bench.report import OnProgress
 
 _CONNECTIONS = 32
 _PAUSE = 0.02
@@ -24,7 +24,7 @@ _WITH_NOTIFY = (
 )
 
 
-async def measure_notify(server: str, *, commits: int, rounds: int, watch: Watch) -> Notify:
+async def measure_notify(server: str, *, commits: int, rounds: int, watch: OnProgress) -> Notify:
     """Commits per second with none, with one in each commit, and with one from a connection apart, in turns."""
     rates: dict[str, list[float]] = {"none": [], "each": [], "gathered": []}
     async with AsyncExitStack() as stack:

@@ -5,8 +5,8 @@ import uvloop
 from bench.store.figures import JobCost
 from bench.store.postgres.client import Task
 from bench.store.postgres.clients import run_side_by_side
-from langlauf.bench.crowd import Lived
-from langlauf.bench.database import own_database
+from langlauf.bench.jobs import RoundTimes
+from langlauf.bench.postgres import own_database
 
 #: Connections that write at once: the store has one each for submitting, claiming and recording, and its clients more.
 _LANES = 4
@@ -19,7 +19,7 @@ class PostgresLocation:
         self.processes = processes
         self._server = server
 
-    def live(self, jobs: int, concurrency: int) -> tuple[Lived, JobCost]:
+    def live(self, jobs: int, concurrency: int) -> tuple[RoundTimes, JobCost]:
         """A round of the store, and what it cost."""
         return uvloop.run(self._live(jobs, concurrency))
 
@@ -28,7 +28,7 @@ class PostgresLocation:
         lived, cost = uvloop.run(self._ceiling(jobs, group))
         return lived.jobs_per_second, cost
 
-    async def _live(self, jobs: int, concurrency: int) -> tuple[Lived, JobCost]:
+    async def _live(self, jobs: int, concurrency: int) -> tuple[RoundTimes, JobCost]:
         async with own_database(self._server) as url:
             shares = zip(_shares(jobs, self.processes), _shares(concurrency, self.processes), strict=True)
             tasks = [
@@ -37,7 +37,7 @@ class PostgresLocation:
             ]
             return await run_side_by_side(tasks)
 
-    async def _ceiling(self, jobs: int, group: int) -> tuple[Lived, JobCost]:
+    async def _ceiling(self, jobs: int, group: int) -> tuple[RoundTimes, JobCost]:
         async with own_database(self._server) as url:
             lanes = max(1, _LANES // self.processes)
             tasks = [

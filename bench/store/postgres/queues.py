@@ -5,9 +5,9 @@ from contextlib import AsyncExitStack
 from bench.store.figures import Compared
 from bench.store.postgres.fill import Filling, fill
 from bench.store.postgres.turns import LEASE_SECONDS, Site, Step, compared, in_turns
-from langlauf.bench.database import connected
-from langlauf.bench.figures import Watch
-from langlauf.bench.work import claim_request
+from langlauf.bench.jobs import claim_request
+from langlauf.bench.postgres import connected
+from langlauf.bench.report import OnProgress
 from langlauf.domain.errors import LanglaufError
 
 _ORGS, _ANALYSES = 1_000, 5
@@ -31,7 +31,7 @@ def _submits(samples: int) -> list[Step]:
 
 
 async def measure_backlog(
-    server: str, sizes: tuple[int, ...], samples: int, watch_fill: Watch, watch: Watch
+    server: str, sizes: tuple[int, ...], samples: int, watch_fill: OnProgress, watch: OnProgress
 ) -> list[Compared]:
     """Queues of different length, of a thousand orgs and a few analyses."""
     steps = [*_claims(samples, min(sizes)), *_submits(samples)]
@@ -46,7 +46,7 @@ async def measure_backlog(
 
 
 async def measure_held_back(
-    server: str, waiting: int, held: int, samples: int, watch_fill: Watch, watch: Watch
+    server: str, waiting: int, held: int, samples: int, watch_fill: OnProgress, watch: OnProgress
 ) -> list[Compared]:
     """An org at its limit, once with nothing and once with so many jobs that wait behind it."""
     steps = _claims(samples, waiting)
@@ -59,7 +59,9 @@ async def measure_held_back(
         return [compared(name, sites) for name, *_ in steps]
 
 
-async def _beside_held(stack: AsyncExitStack, server: str, label: str, waiting: int, held: int, watch: Watch) -> Site:
+async def _beside_held(
+    stack: AsyncExitStack, server: str, label: str, waiting: int, held: int, watch: OnProgress
+) -> Site:
     full = Filling(jobs=held + _HELD_RUNNING, prefix=_HELD)
     site = await Site.made(stack, server, label, full, watch)
     claims = await site.store.claim(claim_request(_HELD_RUNNING, full.names, lease_seconds=LEASE_SECONDS))
@@ -74,7 +76,7 @@ async def _beside_held(stack: AsyncExitStack, server: str, label: str, waiting: 
 
 
 async def measure_orgs(
-    server: str, sizes: tuple[int, ...], waiting: int, samples: int, watch_fill: Watch, watch: Watch
+    server: str, sizes: tuple[int, ...], waiting: int, samples: int, watch_fill: OnProgress, watch: OnProgress
 ) -> list[Compared]:
     """The same number of jobs in the lanes of few and of many orgs."""
     steps = [*_claims(samples, waiting), *_submits(samples)]
@@ -88,7 +90,7 @@ async def measure_orgs(
 
 
 async def measure_history(
-    server: str, sizes: tuple[int, ...], samples: int, watch_fill: Watch, watch: Watch
+    server: str, sizes: tuple[int, ...], samples: int, watch_fill: OnProgress, watch: OnProgress
 ) -> list[Compared]:
     """Finished jobs, few and many."""
     polls: list[Step] = [("status of a job", "other", 5 * samples, lambda site: site.status())]

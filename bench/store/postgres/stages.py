@@ -14,9 +14,9 @@ from typing import Any
 
 from bench.store.capacity import LIFE, RENEW, Costs, Disk, StageCost, fitted
 from bench.store.postgres.usage import process_seconds, usage
-from langlauf.bench.database import connected, own_database
-from langlauf.bench.figures import Watch
-from langlauf.bench.work import RESULT, claim_request, new_job
+from langlauf.bench.jobs import RESULT, claim_request, new_job
+from langlauf.bench.postgres import connected, own_database
+from langlauf.bench.report import OnProgress
 from langlauf.clock import SystemClock, new_id
 from langlauf.domain.attempt import Claim, Partial
 from langlauf.domain.errors import LanglaufError
@@ -32,7 +32,7 @@ _SIZE = "SELECT sum(pg_total_relation_size(oid))::float8 FROM pg_class WHERE oid
 _LOG = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::float8"
 
 
-async def measure_costs(server: str, jobs: int, watch: Watch) -> Costs:
+async def measure_costs(server: str, jobs: int, watch: OnProgress) -> Costs:
     """Sends so many jobs through each size of batch."""
     points: dict[str, list[tuple[float, float, float]]] = defaultdict(list)
     async with AsyncExitStack() as stack:

@@ -12,9 +12,9 @@ from typing import Self
 from bench.store.figures import Compared
 from bench.store.postgres.fill import Filling, fill, org_name
 from bench.store.postgres.usage import used_by
-from langlauf.bench.database import connected, own_database
-from langlauf.bench.figures import Watch
-from langlauf.bench.work import RESULT, claim_request, new_job
+from langlauf.bench.jobs import RESULT, claim_request, new_job
+from langlauf.bench.postgres import connected, own_database
+from langlauf.bench.report import OnProgress
 from langlauf.clock import SystemClock, new_id
 from langlauf.domain.attempt import Claim
 from langlauf.domain.errors import LanglaufError
@@ -44,7 +44,7 @@ class Site:
         self._clock = SystemClock()
 
     @classmethod
-    async def made(cls, stack: AsyncExitStack, server: str, label: str, filling: Filling, watch: Watch) -> Self:
+    async def made(cls, stack: AsyncExitStack, server: str, label: str, filling: Filling, watch: OnProgress) -> Self:
         """A database of its own that lives as long as the stack."""
         url = await stack.enter_async_context(own_database(server))
         await fill(url, filling, watch)
@@ -107,7 +107,7 @@ class Site:
 Step = tuple[str, str, int, Callable[[Site], Awaitable[float]]]
 
 
-async def in_turns(sites: Sequence[Site], steps: Sequence[Step], watch: Watch) -> None:
+async def in_turns(sites: Sequence[Site], steps: Sequence[Step], watch: OnProgress) -> None:
     """Every site does the same thing before the next thing comes; who begins changes."""
     total, done = sum(times for _, _, times, _ in steps), 0
     async with AsyncExitStack() as stack:

@@ -13,9 +13,9 @@ import apsw
 import msgspec
 import uvloop
 
-from langlauf.bench.crowd import WRITES_PER_JOB, Crowd, Lived
-from langlauf.bench.figures import Report, StoreFigures, Watch, median_spread, spread
 from langlauf.bench.http import measure_http
+from langlauf.bench.jobs import WRITES_PER_JOB, JobRound, RoundTimes
+from langlauf.bench.report import BenchReport, OnProgress, StoreFigures, median_percentiles, percentiles
 from langlauf.bootstrap import open_store
 from langlauf.clock import SystemClock
 from langlauf.domain.errors import LanglaufError
@@ -28,7 +28,7 @@ NAMES = ("store", "http")
 _COMMITS = 200
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class BenchPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What to measure, and how much of it."""
 
     jobs: int
@@ -38,7 +38,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     names: tuple[str, ...] = NAMES
 
 
-def run(plan: Plan, server: str | None, folder: Path, watcher: Callable[[str], Watch]) -> Report:
+def run(plan: BenchPlan, server: str | None, folder: Path, watcher: Callable[[str], OnProgress]) -> BenchReport:
     """Measure SQLite in a folder, or PostgreSQL on a server; `watcher` opens a progress bar of that name."""
     with TemporaryDirectory(prefix="langlauf-bench-", dir=folder) as made:
         try:
@@ -47,12 +47,12 @@ def run(plan: Plan, server: str | None, folder: Path, watcher: Callable[[str], W
             raise LanglaufError(f"PostgreSQL needs the package {error.name}: install langlauf[postgres]") from error
 
 
-async def _run(plan: Plan, server: str | None, folder: Path, watcher: Callable[[str], Watch]) -> Report:
+async def _run(plan: BenchPlan, server: str | None, folder: Path, watcher: Callable[[str], OnProgress]) -> BenchReport:
     database, store, http = await _database(server), None, None
     if "store" in plan.names:
         store = await _measure_store(plan, server, folder, watcher("store"))
     if "http" in plan.names:
-        async with _fresh(server, folder, "http") as where:
+        async with _new_store(server, folder, "http") as where:
             http = await measure_http(
                 *(where, folder / "server.log"),
                 jobs=plan.jobs,
@@ -61,7 +61,7 @@ async def _run(plan: Plan, server: str | None, folder: Path, watcher: Callable[[
                 rounds=plan.rounds,
                 watch=watcher("HTTP"),
             )
-    return Report(
+    return BenchReport(
         measured_at=to_text(SystemClock().now()),
         cores=os.cpu_count() or 1,
         python=platform.python_version(),
@@ -71,16 +71,18 @@ async def _run(plan: Plan, server: str | None, folder: Path, watcher: Callable[[
     )
 
 
-async def _measure_store(plan: Plan, server: str | None, folder: Path, watch: Watch) -> StoreFigures:
-    """Measure rounds, each in a new store and beside single commits in the same place; the first only warms up."""
-    commits, lives = [], []
+async def _measure_store(plan: BenchPlan, server: str | None, folder: Path, watch: OnProgress) -> StoreFigures:
+    """Measure rounds, each in a new store and followed by single commits in the same place; the first is a warm-up."""
+    commits, rounds_done = [], []
     for number in range(plan.rounds + 1):
         watch(number, plan.rounds + 1)
-        async with _fresh(server, folder, str(number)) as where:
-            lives.append(await _live(where, plan.jobs if number else max(1, plan.jobs // 4), plan.concurrency))
+        async with _new_store(server, folder, str(number)) as where:
+            rounds_done.append(
+                await _run_round(where, plan.jobs if number else max(1, plan.jobs // 4), plan.concurrency)
+            )
             commits.append(await _commits_per_second(server, where))
     watch(plan.rounds + 1, plan.rounds + 1)
-    jobs_per_second = statistics.median(one.jobs_per_second for one in lives[1:])
+    jobs_per_second = statistics.median(one.jobs_per_second for one in rounds_done[1:])
     commits_per_second = statistics.median(commits[1:])
     return StoreFigures(
         jobs=plan.jobs,
@@ -88,16 +90,16 @@ async def _measure_store(plan: Plan, server: str | None, folder: Path, watch: Wa
         commits_per_second=round(commits_per_second, 1),
         jobs_per_second=round(jobs_per_second, 1),
         writes_to_commits=round(WRITES_PER_JOB * jobs_per_second / commits_per_second, 2),
-        submit_ms=median_spread([spread(one.submits) for one in lives[1:]]),
-        submit_to_start_ms=median_spread([spread(one.starts) for one in lives[1:]]),
+        submit_ms=median_percentiles([percentiles(one.submits) for one in rounds_done[1:]]),
+        submit_to_start_ms=median_percentiles([percentiles(one.starts) for one in rounds_done[1:]]),
     )
 
 
-async def _live(where: str, jobs: int, concurrency: int) -> Lived:
+async def _run_round(where: str, jobs: int, concurrency: int) -> RoundTimes:
     hints = Hints()
     store = await open_store(load_settings({"LANGLAUF_STORE": where}), hints)
     try:
-        return await Crowd(store, hints, jobs=jobs, concurrency=concurrency).live()
+        return await JobRound(store, hints, jobs=jobs, concurrency=concurrency).run()
     finally:
         await store.close()
 
@@ -106,18 +108,18 @@ async def _database(server: str | None) -> str:
     """Return the database and its version."""
     if server is None:
         return f"SQLite {apsw.sqlite_lib_version()}"
-    from langlauf.bench.database import version
+    from langlauf.bench.postgres import version
 
     return f"PostgreSQL {await version(server)}"
 
 
 @asynccontextmanager
-async def _fresh(server: str | None, folder: Path, name: str) -> AsyncIterator[str]:
-    """Yield where a new store is, or will be."""
+async def _new_store(server: str | None, folder: Path, name: str) -> AsyncIterator[str]:
+    """Yield the location of a new store."""
     if server is None:
         yield str(folder / f"{name}.db")
         return
-    from langlauf.bench.database import own_database
+    from langlauf.bench.postgres import own_database
 
     async with own_database(server) as url:
         yield url
@@ -135,7 +137,7 @@ async def _commits_per_second(server: str | None, where: str) -> float:
             return _COMMITS / (time.perf_counter() - began)
         finally:
             file.close()
-    from langlauf.bench.database import connected
+    from langlauf.bench.postgres import connected
 
     async with connected(where) as connection:
         await connection.execute("CREATE TABLE public.small (number integer)")

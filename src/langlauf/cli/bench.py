@@ -50,7 +50,7 @@ def bench(
 ) -> None:
     """Measure the throughput of a store. On this disk or server, by itself and over HTTP."""
     from langlauf.bench.report import as_json, heading, lines_of, show_lines
-    from langlauf.bench.suite import NAMES, Plan, run
+    from langlauf.bench.suite import NAMES, BenchPlan, run
 
     if server is not None and not server.startswith(_POSTGRES):
         raise click.BadParameter(
@@ -58,7 +58,9 @@ def bench(
         )
     try:
         with _progress() as progress:
-            report = run(Plan(**sizes, names=only or NAMES), server, folder, lambda name: _task_updater(progress, name))
+            report = run(
+                BenchPlan(**sizes, names=only or NAMES), server, folder, lambda name: _task_updater(progress, name)
+            )
     except (LanglaufError, OSError) as error:
         raise CommandError(str(error)) from error
     if json_to is not None and json_to != _STDOUT:

@@ -1,29 +1,78 @@
-"""One round of jobs on any store: submitters, a claimer and what runs the jobs.
+"""One round of jobs on any store: a small input, one small partial and one small result each.
 
-So many submitters keep that many jobs in flight; the claimer does what the worker's does and takes as many jobs as it
-has free slots.
+Submitters keep a number of jobs in flight; a claimer claims as many jobs as there are free slots, as a worker does.
 """
 
 import asyncio
+import hashlib
 import time
 
 import msgspec
 
-from langlauf.bench.work import ANALYSIS, ORG, RESULT, claim_request, new_job
-from langlauf.clock import SystemClock, new_id
-from langlauf.domain.attempt import Claim, Partial
+from langlauf.clock import Clock, SystemClock, new_id, new_trace_id
+from langlauf.domain.attempt import Claim, ClaimRequest, Partial
 from langlauf.domain.errors import LanglaufError
-from langlauf.domain.job import Accepted
+from langlauf.domain.job import INLINE_REF, Accepted, JobRecord, NewJob
 from langlauf.domain.outcome import Completed
+from langlauf.domain.state import Status
 from langlauf.hints import Hints
 from langlauf.store.protocol import Store
 
-#: Submitted, claimed, shown in part, completed.
+ORG = "bench-org"
+ANALYSIS = "bench"
+RESULT = '{"found":true,"query":"Bahnhofstrasse 1, 9000 St. Gallen","score":0.93}'
+LEASE_SECONDS = 15.0
+_NO_LIMIT = 1_000_000_000
+
+
+def new_job(clock: Clock, org: str = ORG, analysis: str = ANALYSIS, *, payload_bytes: int = 0) -> NewJob:
+    """Return a submission that equals no other one; its input has that many bytes, or as few as it needs."""
+    now = clock.now()
+    job_id = new_id()
+    payload = f'{{"query":"Bahnhofstrasse 1, {job_id}"}}'
+    payload = payload[:-2] + "." * (payload_bytes - len(payload)) + payload[-2:]
+    job = JobRecord(
+        job_id=job_id,
+        org_id=org,
+        analysis=analysis,
+        status=Status.QUEUED,
+        priority_class="default",
+        request_payload_hash=hashlib.sha256(payload.encode()).hexdigest(),
+        request_payload_ref=INLINE_REF,
+        queued_at=now,
+        updated_at=now,
+        timeout_seconds=1_800.0,
+        max_retries=3,
+        trace_id=new_trace_id(),
+        request_id=new_id(),
+    )
+    return NewJob(job=job, payload=payload, max_waiting_org=_NO_LIMIT, max_waiting_all=_NO_LIMIT)
+
+
+def claim_request(
+    slots: int,
+    analyses: tuple[str, ...] = (ANALYSIS,),
+    *,
+    lease_seconds: float = LEASE_SECONDS,
+    max_running_org: int | None = None,
+) -> ClaimRequest:
+    """Return the claim request of a worker with that many free slots."""
+    return ClaimRequest(
+        worker_id="bench-worker",
+        slots=slots,
+        analyses=analyses,
+        lease_seconds=lease_seconds,
+        max_running=_NO_LIMIT,
+        max_running_org=max_running_org,
+    )
+
+
+#: Submit, claim, partial result, completion.
 WRITES_PER_JOB = 4
 
 
-class Lived(msgspec.Struct, kw_only=True):
-    """What one round took, in seconds."""
+class RoundTimes(msgspec.Struct, kw_only=True):
+    """The durations of one round, in seconds."""
 
     jobs: int
     seconds: float
@@ -31,7 +80,7 @@ class Lived(msgspec.Struct, kw_only=True):
     starts: list[float]
     #: processor time of the measuring process
     cpu_seconds: float = 0.0
-    #: transactions that carried the four writes of all jobs; 0 where the store does not count them
+    #: transactions for the four writes of all jobs; 0 where the store does not count them
     transactions: int = 0
 
     @property
@@ -40,12 +89,12 @@ class Lived(msgspec.Struct, kw_only=True):
 
     @property
     def mean_batch(self) -> float:
-        """How many writes of jobs went together."""
+        """The mean number of writes per transaction."""
         return WRITES_PER_JOB * self.jobs / max(1, self.transactions)
 
 
-class Crowd:
-    """So many jobs, that many at once, of one org and one analysis."""
+class JobRound:
+    """A number of jobs of one org and one analysis, with `concurrency` in flight."""
 
     def __init__(self, store: Store, hints: Hints, *, jobs: int, concurrency: int, analysis: str = ANALYSIS) -> None:
         self._store = store
@@ -61,20 +110,20 @@ class Crowd:
         self._running: set[asyncio.Task[None]] = set()
         self._over = False
 
-    async def live(self) -> Lived:
+    async def run(self) -> RoundTimes:
         """Return when every job has completed."""
         began, cpu_before = time.perf_counter(), time.process_time()
         async with asyncio.TaskGroup() as group:
-            claimer = group.create_task(self._claim_in_turn())
+            claimer = group.create_task(self._claim_loop())
             async with asyncio.TaskGroup() as submitters:
                 for _ in range(self._slots):
-                    submitters.create_task(self._submit_in_turn())
+                    submitters.create_task(self._submit_loop())
             seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_before
             self._over = True
             self._hints.work()
-            # What it has begun it ends: its connection stays, and what that cost can be read.
+            # The claimer ends what it has begun: its connection stays open, and its cost can be read.
             await claimer
-        return Lived(
+        return RoundTimes(
             jobs=self._jobs,
             seconds=seconds,
             submits=self._submits,
@@ -82,7 +131,7 @@ class Crowd:
             cpu_seconds=cpu_seconds,
         )
 
-    async def _submit_in_turn(self) -> None:
+    async def _submit_loop(self) -> None:
         while self._to_submit > 0:
             self._to_submit -= 1
             new = new_job(self._clock, ORG, self._analysis)
@@ -94,7 +143,7 @@ class Crowd:
             self._submits.append(time.perf_counter() - began)
             await ended
 
-    async def _claim_in_turn(self) -> None:
+    async def _claim_loop(self) -> None:
         while not self._over:
             free = self._slots - len(self._running)
             if not free:
@@ -103,14 +152,14 @@ class Crowd:
             handed = await self._store.claim_next(claim_request(free, (self._analysis,)), self._wait_for_work)
             for claim in handed.claims:
                 self._starts.append(time.perf_counter() - self._began.pop(claim.lease.job_id))
-                task = asyncio.create_task(self._run(claim))
+                task = asyncio.create_task(self._run_job(claim))
                 self._running.add(task)
-                task.add_done_callback(self._ended)
+                task.add_done_callback(self._on_done)
 
     async def _wait_for_work(self) -> None:
         await self._hints.wait_for_work(1.0)
 
-    async def _run(self, claim: Claim) -> None:
+    async def _run_job(self, claim: Claim) -> None:
         end = self._ends.pop(claim.lease.job_id)
         shown = await self._store.record(claim.lease, Partial(result_id=new_id(), payload=RESULT, percent=50))
         if shown and await self._store.record(claim.lease, Completed(result_id=new_id(), payload=RESULT)):
@@ -118,6 +167,6 @@ class Crowd:
         else:
             end.set_exception(LanglaufError("an attempt of the benchmark lost its lease"))
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_done(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
         self._hints.work()

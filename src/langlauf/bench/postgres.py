@@ -1,4 +1,4 @@
-"""Databases of a PostgreSQL server that the benchmark makes for itself and drops; it touches nothing else there."""
+"""Databases that the benchmark creates on a PostgreSQL server and drops again; it changes nothing else there."""
 
 import secrets
 from collections.abc import AsyncIterator
@@ -12,7 +12,7 @@ from langlauf.domain.errors import LanglaufError
 from langlauf.store.postgres.migrate import migrate
 
 _PREFIX = "langlauf_bench_"
-#: Filling and rebuilding take as long as they take; what they write is gone with the database.
+#: No statement timeout for bulk loads.
 _RAW = """
 SET search_path = langlauf, pg_temp;
 SET jit = off;
@@ -21,7 +21,7 @@ SET jit = off;
 
 @asynccontextmanager
 async def own_database(server: str) -> AsyncIterator[str]:
-    """The URL of a new database with the schema of the store. It is dropped at the end, connections or not."""
+    """Yield the URL of a new database with the store's schema; drop it at the end, even with open connections."""
     name = _PREFIX + secrets.token_hex(6)
     async with connected(server) as connection:
         await connection.execute(f'CREATE DATABASE "{name}"')
@@ -37,22 +37,22 @@ async def own_database(server: str) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def connected(url: str, settings: str = "") -> AsyncIterator[Any]:
-    """A bare connection that sees the schema of the store."""
+    """Yield a bare connection whose search path is the store's schema."""
     try:
         connection = await asyncpg.connect(url, timeout=10)
     except (OSError, asyncpg.PostgresError, TimeoutError, ValueError) as error:
-        raise LanglaufError(f"no connection to the database: {error or type(error).__name__}") from error
+        raise LanglaufError(f"cannot connect to the database: {error or type(error).__name__}") from error
     try:
         await connection.execute(_RAW + settings)
         yield connection
     except asyncpg.PostgresError as error:
-        raise LanglaufError(f"the database refused a statement of the benchmark: {error}") from error
+        raise LanglaufError(f"the database rejected a statement of the benchmark: {error}") from error
     finally:
         connection.terminate() if connection.is_in_transaction() else await connection.close()
 
 
 async def version(server: str) -> str:
-    """The version of the server."""
+    """Return the version of the server."""
     async with connected(server) as connection:
         said: str = await connection.fetchval("SHOW server_version")
     return said.partition(" ")[0]
