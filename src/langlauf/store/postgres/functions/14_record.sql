@@ -133,6 +133,12 @@ BEGIN
     RETURN written_or_unchanged(now, org_ids, job_ids, attempts, kinds, 'progress', places);
 END $$;
 
+-- Whether a partial still fits into the log and the size limit of its job.
+CREATE OR REPLACE FUNCTION partial_fits(next_seq integer, last_seq integer, bytes bigint, most bigint) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT next_seq < last_seq AND bytes <= most
+$$;
+
 -- A worker repeats a partial after a failed commit: an existing snapshot changes nothing. The first partial beyond the limit is
 -- written as progress with that limit; later ones change nothing.
 CREATE OR REPLACE FUNCTION record_partials(
@@ -149,13 +155,20 @@ BEGIN
         UPDATE job_rows AS jobs SET
             limit_reached = CASE WHEN event_seq + 1 >= new.news_end THEN 'events'
                                  WHEN coalesce(partial_bytes, 0) + new.size > new.most_bytes THEN 'partials' END,
-            status = CASE WHEN (event_seq + 1 < new.news_end AND coalesce(partial_bytes, 0) + new.size <= new.most_bytes) THEN 'partial' ELSE status END,
+            status = CASE WHEN partial_fits(event_seq + 1, new.news_end, coalesce(partial_bytes, 0) + new.size, new.most_bytes)
+                THEN 'partial' ELSE status END,
             progress_percent = greatest(progress_percent, new.percent),
             step = coalesce(new.step, jobs.step),
-            partial_count = partial_count + (event_seq + 1 < new.news_end AND coalesce(partial_bytes, 0) + new.size <= new.most_bytes)::integer,
-            partial_bytes = coalesce(partial_bytes, 0) + CASE WHEN (event_seq + 1 < new.news_end AND coalesce(partial_bytes, 0) + new.size <= new.most_bytes) THEN new.size ELSE 0 END,
-            result = CASE WHEN (event_seq + 1 < new.news_end AND coalesce(partial_bytes, 0) + new.size <= new.most_bytes) THEN new.result ELSE jobs.result END,
-            result_name = CASE WHEN (event_seq + 1 < new.news_end AND coalesce(partial_bytes, 0) + new.size <= new.most_bytes) THEN new.result_name ELSE jobs.result_name END,
+            partial_count = partial_count
+                + partial_fits(event_seq + 1, new.news_end, coalesce(partial_bytes, 0) + new.size, new.most_bytes)::integer,
+            partial_bytes = coalesce(partial_bytes, 0) + CASE
+                WHEN partial_fits(event_seq + 1, new.news_end, coalesce(partial_bytes, 0) + new.size, new.most_bytes)
+                THEN new.size ELSE 0 END,
+            result = CASE WHEN partial_fits(event_seq + 1, new.news_end, coalesce(partial_bytes, 0) + new.size, new.most_bytes)
+                THEN new.result ELSE jobs.result END,
+            result_name = CASE
+                WHEN partial_fits(event_seq + 1, new.news_end, coalesce(partial_bytes, 0) + new.size, new.most_bytes)
+                THEN new.result_name ELSE jobs.result_name END,
             progress_at = CASE WHEN new.percent > progress_percent OR coalesce(new.replayed, false) THEN now ELSE progress_at END,
             paced_at = CASE WHEN (new.percent > progress_percent AND paced_at IS NULL) OR coalesce(new.replayed, false) THEN now ELSE paced_at END,
             paced_percent = CASE WHEN (new.percent > progress_percent AND paced_at IS NULL) OR coalesce(new.replayed, false)

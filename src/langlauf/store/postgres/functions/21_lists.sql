@@ -9,21 +9,17 @@ UNION ALL
 LIMIT most;
 
 -- Jobs by state, each counted up to `most`. ORDER BY makes the planner use the index of states, also on an empty table.
-CREATE OR REPLACE FUNCTION read_counts(org text, most integer) RETURNS TABLE (status text, counted bigint) LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    PERFORM set_config('langlauf.org_id', org, true);
-    RETURN QUERY
-        SELECT 'queued', least(most, coalesce(sum(lane.waiting), 0)) FROM lanes AS lane WHERE lane.org_id = org;
-    RETURN QUERY
-        SELECT started.status, least(most, count(*)) FROM read_started(org, 2 * most) AS started GROUP BY 1;
-    RETURN QUERY
-        SELECT ended.status, few.counted FROM unnest('{completed, failed, canceled}'::text[]) AS ended (status)
-        CROSS JOIN LATERAL (
-            SELECT count(*) AS counted FROM (
-                SELECT 1 FROM jobs AS one
-                WHERE one.org_id = org AND one.status = ended.status AND one.finished_at IS NOT NULL
-                ORDER BY one.finished_at DESC LIMIT most) AS newest_few) AS few;
-END $$;
+-- query: read_counts(most integer) RETURNS TABLE (status text, counted bigint)
+SELECT 'queued', least(most, coalesce(sum(lane.waiting), 0)) FROM lanes AS lane WHERE lane.org_id = org
+UNION ALL
+SELECT started.status, least(most, count(*)) FROM read_started(org, 2 * most) AS started GROUP BY 1
+UNION ALL
+SELECT ended.status, few.counted FROM unnest('{completed, failed, canceled}'::text[]) AS ended (status)
+CROSS JOIN LATERAL (
+    SELECT count(*) AS counted FROM (
+        SELECT 1 FROM jobs AS one
+        WHERE one.org_id = org AND one.status = ended.status AND one.finished_at IS NOT NULL
+        ORDER BY one.finished_at DESC LIMIT most) AS newest_few) AS few;
 
 -- All jobs in a state if they are at most `most`, else NULL: few jobs need not be scanned for.
 CREATE OR REPLACE FUNCTION read_few(org text, state text, most integer) RETURNS uuid[] LANGUAGE plpgsql STABLE AS $$
@@ -168,60 +164,45 @@ BEGIN
 END $$;
 
 -- The newest in-app messages before a position and after an instant: those derived from jobs and those that an import brought.
-CREATE OR REPLACE FUNCTION read_messages(org text, before_at bigint, before_id text, since bigint, most integer)
-RETURNS TABLE (created_at bigint, notification_id text, job_id text, read_at bigint, stored boolean) LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    RETURN QUERY
-        SELECT newest.* FROM (
-            SELECT ended.* FROM unnest('{completed, failed}'::text[]) AS state (name) CROSS JOIN LATERAL (
-                SELECT job.finished_at, message_id_of(job.job_id) COLLATE "C" AS message_id, job.job_id, job.read_at, false FROM jobs AS job
-                WHERE job.org_id = org AND job.status = state.name AND job.finished_at IS NOT NULL
-                  AND job.finished_at <= before_at AND job.finished_at > since
-                  AND (job.finished_at, message_id_of(job.job_id) COLLATE "C") < (before_at, before_id)
-                  AND (job.imported_at IS NULL OR job.imported_at < job.finished_at)
-                ORDER BY job.finished_at DESC, message_id DESC LIMIT most) AS ended
-            UNION ALL
-            (SELECT one.created_at, one.notification_id, one.job_id, one.read_at, true FROM outbox AS one
-             WHERE one.org_id = org AND one.channel = 'in_app' AND one.created_at > since
-               AND (one.created_at, one.notification_id) < (before_at, before_id)
-             ORDER BY one.created_at DESC, one.notification_id DESC LIMIT most)
-        ) AS newest (created_at, notification_id, job_id, read_at, stored)
-        ORDER BY newest.created_at DESC, newest.notification_id DESC LIMIT most;
-END $$;
+-- query: read_messages(before_at bigint, before_id text, since bigint, most integer)
+--   RETURNS TABLE (created_at bigint, notification_id text, job_id text, read_at bigint, stored boolean)
+SELECT newest.* FROM (
+    SELECT ended.* FROM unnest('{completed, failed}'::text[]) AS state (name) CROSS JOIN LATERAL (
+        SELECT job.finished_at, message_id_of(job.job_id) COLLATE "C" AS message_id, job.job_id, job.read_at, false FROM jobs AS job
+        WHERE job.org_id = org AND job.status = state.name AND job.finished_at IS NOT NULL
+          AND job.finished_at <= before_at AND job.finished_at > since
+          AND (job.finished_at, message_id_of(job.job_id) COLLATE "C") < (before_at, before_id)
+          AND (job.imported_at IS NULL OR job.imported_at < job.finished_at)
+        ORDER BY job.finished_at DESC, message_id DESC LIMIT most) AS ended
+    UNION ALL
+    (SELECT one.created_at, one.notification_id, one.job_id, one.read_at, true FROM outbox AS one
+     WHERE one.org_id = org AND one.channel = 'in_app' AND one.created_at > since
+       AND (one.created_at, one.notification_id) < (before_at, before_id)
+     ORDER BY one.created_at DESC, one.notification_id DESC LIMIT most)
+) AS newest (created_at, notification_id, job_id, read_at, stored)
+ORDER BY newest.created_at DESC, newest.notification_id DESC LIMIT most;
 
 -- In-app messages, newest first, with their jobs and whether they are unread.
-CREATE OR REPLACE FUNCTION read_inbox(org text, before_at bigint, before_id text, most integer)
-RETURNS TABLE (message notifications, view job_views, unread boolean) LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    seen_until bigint;
-BEGIN
-    PERFORM set_config('langlauf.org_id', org, true);
-    SELECT mark.read_until INTO seen_until FROM inbox_marks AS mark WHERE mark.org_id = org;
-    RETURN QUERY
-        SELECT kept.message, told.view, newest.read_at IS NULL AND newest.created_at > coalesce(seen_until, 0)
-        FROM read_messages(org, before_at, before_id, -1, most) AS newest
-        CROSS JOIN LATERAL (
-            SELECT ROW({notification_names})::notifications AS message FROM messages AS one
-            WHERE NOT newest.stored AND one.org_id = org AND one.job = key_of(newest.job_id)
-            UNION ALL
-            SELECT ROW(one.*)::notifications FROM outbox AS one
-            WHERE newest.stored AND one.notification_id = newest.notification_id AND one.org_id = org) AS kept
-        CROSS JOIN LATERAL (
-            SELECT found AS view FROM job_views AS found WHERE found.org_id = org AND found.job = key_of(newest.job_id) OFFSET 0) AS told
-        ORDER BY newest.created_at DESC, newest.notification_id DESC;
-END $$;
+-- query: read_inbox(before_at bigint, before_id text, most integer)
+--   RETURNS TABLE (message notifications, view job_views, unread boolean)
+SELECT kept.message, about.view, newest.read_at IS NULL AND newest.created_at > coalesce((
+    SELECT mark.read_until FROM inbox_marks AS mark WHERE mark.org_id = org), 0)
+FROM read_messages(org, before_at, before_id, -1, most) AS newest
+CROSS JOIN LATERAL (
+    SELECT ROW({notification_names})::notifications AS message FROM messages AS one
+    WHERE NOT newest.stored AND one.org_id = org AND one.job = key_of(newest.job_id)
+    UNION ALL
+    SELECT ROW(one.*)::notifications FROM outbox AS one
+    WHERE newest.stored AND one.notification_id = newest.notification_id AND one.org_id = org) AS kept
+CROSS JOIN LATERAL (
+    SELECT found AS view FROM job_views AS found WHERE found.org_id = org AND found.job = key_of(newest.job_id) OFFSET 0) AS about
+ORDER BY newest.created_at DESC, newest.notification_id DESC;
 
 -- Unread messages among the newest `walk`.
-CREATE OR REPLACE FUNCTION read_unread(org text, walk integer) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    seen_until bigint;
-BEGIN
-    PERFORM set_config('langlauf.org_id', org, true);
-    SELECT mark.read_until INTO seen_until FROM inbox_marks AS mark WHERE mark.org_id = org;
-    RETURN (
-        SELECT count(*) FROM read_messages(org, 9223372036854775807, '', coalesce(seen_until, 0), walk) AS newest
-        WHERE newest.read_at IS NULL);
-END $$;
+-- query: read_unread(walk integer) RETURNS bigint
+SELECT count(*) FROM read_messages(org, 9223372036854775807, '',
+    coalesce((SELECT mark.read_until FROM inbox_marks AS mark WHERE mark.org_id = org), 0), walk) AS newest
+WHERE newest.read_at IS NULL;
 
 -- Marks one message as read, or all up to a past instant; a mark never moves back. The id of a derived message gives the job's
 -- id, whatever UUID version that has.

@@ -9,20 +9,14 @@ CREATE OR REPLACE FUNCTION paces() RETURNS TABLE (analysis text, mean_seconds fl
 $$;
 
 -- Waiting lanes and running jobs of all orgs at one instant.
-CREATE OR REPLACE FUNCTION load(at bigint) RETURNS TABLE (seen_at bigint, virtual_now bigint, lanes lane_load[], runs run_load[])
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    now bigint := moment(at);
-BEGIN
-    RETURN QUERY
-        SELECT now, clock.virtual_now,
-            ARRAY(SELECT ROW(lane.org_id, lane.analysis, lane.waiting, greatest(lane.virtual_start, clock.virtual_now))::lane_load
-                  FROM lanes AS lane WHERE lane.waiting > 0),
-            ARRAY(SELECT ROW(job.org_id, job.analysis, job.attempt_started_at, job.progress_percent, job.paced_percent,
-                             job.paced_at, job.progress_at)::run_load
-                  FROM jobs AS job WHERE job.deadline_at > 0 AND job.lease_expires_at > now)
-        FROM lane_clock AS clock;
-END $$;
+-- query: load(at bigint) RETURNS TABLE (seen_at bigint, virtual_now bigint, lanes lane_load[], runs run_load[])
+SELECT seen.now, clock.virtual_now,
+    ARRAY(SELECT ROW(lane.org_id, lane.analysis, lane.waiting, greatest(lane.virtual_start, clock.virtual_now))::lane_load
+          FROM lanes AS lane WHERE lane.waiting > 0),
+    ARRAY(SELECT ROW(job.org_id, job.analysis, job.attempt_started_at, job.progress_percent, job.paced_percent,
+                     job.paced_at, job.progress_at)::run_load
+          FROM jobs AS job WHERE job.deadline_at > 0 AND job.lease_expires_at > seen.now)
+FROM lane_clock AS clock, moment(at) AS seen (now);
 
 -- The progress of followed jobs.
 -- query: pulses(org_ids text[], job_ids text[])

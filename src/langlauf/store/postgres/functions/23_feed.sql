@@ -139,11 +139,5 @@ BEGIN
 END $$;
 
 -- The end of the feed: open transactions come behind it.
-CREATE OR REPLACE FUNCTION read_feed_end(org text) RETURNS TABLE (life text, mark bigint, at bigint) LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    PERFORM set_config('langlauf.org_id', org, true);
-    life := read_feed_life();
-    mark := pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
-    at := moment(NULL);
-    RETURN NEXT;
-END $$;
+-- query: read_feed_end() RETURNS TABLE (life text, mark bigint, at bigint)
+SELECT read_feed_life(), pg_snapshot_xmin(pg_current_snapshot())::text::bigint, moment(NULL);

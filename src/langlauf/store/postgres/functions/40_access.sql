@@ -41,14 +41,8 @@ BEGIN
 END $$;
 
 -- The keys of an org, or of all, oldest first.
-CREATE OR REPLACE FUNCTION list_keys(org text) RETURNS SETOF key_views LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    IF org IS NULL THEN
-        RETURN QUERY SELECT one.* FROM key_views AS one ORDER BY one.org_id, one.created_at, one.key_id;
-    ELSE
-        RETURN QUERY SELECT one.* FROM key_views AS one WHERE one.org_id = org ORDER BY one.created_at, one.key_id;
-    END IF;
-END $$;
+-- query: list_keys(org text) RETURNS SETOF key_views
+SELECT one.* FROM key_views AS one WHERE org IS NULL OR one.org_id = org ORDER BY one.org_id, one.created_at, one.key_id;
 
 -- Keys created or revoked after a version, with their hashes.
 -- query: key_changes(past bigint) RETURNS TABLE (key key_views, secret_hash text, version bigint)
@@ -69,14 +63,11 @@ CREATE OR REPLACE FUNCTION kept_secret(wanted text) RETURNS bytea LANGUAGE sql S
 $$;
 
 -- The org of a job or a result by its id; two rows if the id is ambiguous.
-CREATE OR REPLACE FUNCTION owners(kind text, wanted text) RETURNS TABLE (org_id text, job_id text) LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    IF kind = 'job' THEN
-        RETURN QUERY SELECT one.org_id, one.job_id FROM jobs AS one WHERE one.job = key_of(wanted) LIMIT 2;
-    ELSE
-        RETURN QUERY SELECT one.org_id, one.job_id FROM job_results AS one WHERE one.result = key_of(wanted) LIMIT 2;
-    END IF;
-END $$;
+-- query: owners(kind text, wanted text) RETURNS TABLE (org_id text, job_id text)
+SELECT one.org_id, one.job_id FROM jobs AS one WHERE kind = 'job' AND one.job = key_of(wanted)
+UNION ALL
+SELECT one.org_id, one.job_id FROM job_results AS one WHERE kind <> 'job' AND one.result = key_of(wanted)
+LIMIT 2;
 
 -- Records the end of a session, and removes expired ones. A lock keeps numbers committed in order, so a reader misses none.
 CREATE OR REPLACE FUNCTION end_session(at bigint, ended text, ends_at bigint) RETURNS void LANGUAGE plpgsql AS $$
