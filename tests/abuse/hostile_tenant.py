@@ -20,7 +20,7 @@ import uvloop
 
 from tests.abuse.flood import read_answer
 from tests.support.receiver import Handler, Receiver, receiving
-from tests.support.smtp_server import PostOffice, post_office
+from tests.support.smtp_server import SmtpServer, smtp_server
 
 ORG = "hostile"
 _PAUSE_AFTER_REFUSAL = 0.05
@@ -281,7 +281,7 @@ def _hang(handler: Handler) -> None:
     handler.server.closing.wait(60)
 
 
-def _found(tenant: Tenant, receiver: Receiver, office: PostOffice) -> dict[str, Any]:
+def _found(tenant: Tenant, receiver: Receiver, office: SmtpServer) -> dict[str, Any]:
     used = {**tenant.used, "webhooks that arrived": len(receiver.requests), "mails that arrived": len(office.taken)}
     return {"used": used, "answers": tenant.answers, "events": tenant.events, "troubles": tenant.troubles}
 
@@ -289,7 +289,7 @@ def _found(tenant: Tenant, receiver: Receiver, office: PostOffice) -> dict[str, 
 async def _main(seconds: float, scale: float) -> None:
     with receiving() as receiver:
         receiver.manners[_HANGING_HOOK] = _hang
-        async with post_office() as office:
+        async with smtp_server() as office:
             print(json.dumps({"hook": receiver.url("/hook"), "mail": office.port}), flush=True)
             url = (await asyncio.to_thread(sys.stdin.readline)).strip()
             if url:

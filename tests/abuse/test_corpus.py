@@ -15,7 +15,7 @@ from langlauf.clock import new_id
 from tests.abuse.corpus import BODIES, CURSORS, HEADER_VALUES, HEADERS, METHODS, QUERIES, RAW_IDS, TEXTS
 from tests.support.live import GATES, Live, live
 from tests.support.postgres_stores import migrated_database
-from tests.support.raw_http import Reply, Wire
+from tests.support.raw_http import RawConnection, Reply
 
 
 @contextmanager
@@ -58,7 +58,7 @@ class Target:
         # Nor an endpoint: the first harmless request to remove it would.
         self.ids |= {"endpoint_id": "none", "notification_id": "none"}
         self.routes = _routes(server.http.get("/openapi.json").json())
-        self._wire: Wire | None = None
+        self._wire: RawConnection | None = None
         self.asked = 0
 
     def ask(self, method: str, target: str, *headers: tuple[str, str], body: bytes | None = None) -> Reply:
@@ -69,7 +69,7 @@ class Target:
             fields.append(("Content-Length", str(len(body))))
         lines += [f"{name}: {value}" for name, value in fields]
         self.asked += 1
-        wire = self._wire or Wire(self.server.url)
+        wire = self._wire or RawConnection(self.server.url)
         wire.send("\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b""))
         reply = wire.reply(to_head=method == "HEAD")
         self._wire = wire

@@ -19,7 +19,7 @@ from langlauf.store.sqlite.driver import SqliteStore
 from tests.blobs.blob_stores import SilentBlobs, keys_in, open_with, play_with
 from tests.blobs.conftest import Open
 from tests.support.stores import DAY, LEASE_SECONDS, SetClock
-from tests.support.submissions import ORG, claim, look, started
+from tests.support.submissions import ORG, claim, read_job, started
 from tests.support.tiers import at_scale
 
 WEEK = RetentionPolicy(final_results=7 * DAY, partial_results=7 * DAY, events=3 * DAY, jobs=90 * DAY)
@@ -269,7 +269,7 @@ def test_a_result_that_goes_while_it_is_read_is_expired_and_not_lost(tmp_path: P
         found = await store.tenant(ORG).result("r", latest=False)
         assert found is not None
         assert found.delivered.snapshot.removed_at == clock.now()
-        assert (await look(store, made.lease.job_id)).job.result_expired_at == clock.now()
+        assert (await read_job(store, made.lease.job_id)).job.result_expired_at == clock.now()
 
     play_with(tmp_path / "s.db", lambda: FileBlobs(tmp_path / "blobs"), scene)
 

@@ -21,7 +21,7 @@ from langlauf.store.sqlite.snapshot import check_file
 from langlauf.store.tools.blocking_payloads import BlockingPayloads
 from tests.blobs.blob_stores import open_with, play_with
 from tests.blobs.conftest import Open
-from tests.support.stores import DAY, Maker, SetClock
+from tests.support.stores import DAY, JobFactory, SetClock
 
 LARGE = '{"text":"' + "Zürich " * 50 + '"}'
 SMALL = '{"text":"Bern"}'
@@ -41,7 +41,7 @@ def old(tmp_path: Path, opened: Open) -> Path:
 
     async def scene(store: SqliteStore, clock: SetClock) -> None:
         for result_id, payload in (("large", LARGE), ("small", SMALL)):
-            made = await Maker(store, clock).running()
+            made = await JobFactory(store, clock).running()
             assert await store.record(made.lease, Completed(result_id=result_id, payload=payload))
 
     path = tmp_path / "jobs.db"

@@ -19,7 +19,7 @@ from langlauf.client import Client, ClientError
 from langlauf.store.sqlite.snapshot import check_file, verify_file
 from langlauf.store.tools import backup
 from tests.support.server import command, environment, serving
-from tests.support.stores import Maker, SetClock, query, with_store
+from tests.support.stores import JobFactory, SetClock, query, with_store
 
 _CLIENTS = 3
 _FORKED = multiprocessing.get_context("fork")
@@ -46,7 +46,7 @@ def run(*words: str, exit_code: int = 0, **env: str) -> Result:
 def store(tmp_path: Path) -> Path:
     """A store with a job in every state."""
     path, clock = tmp_path / "store.db", SetClock()
-    with_store(path, clock, lambda opened: Maker(opened, clock).one_of_each())
+    with_store(path, clock, lambda opened: JobFactory(opened, clock).one_of_each())
     return path
 
 

@@ -18,7 +18,7 @@ from langlauf.settings import load_settings
 from langlauf.store.sqlite.snapshot import verify_file
 from langlauf.store.tools.drivers import copy_store
 from langlauf.store.tools.location import SqliteLocation
-from tests.support.stores import Maker, SetClock, query
+from tests.support.stores import JobFactory, SetClock, query
 from tests.support.v1_store import FULL, earlier_store
 
 COMMANDS = [
@@ -84,7 +84,7 @@ def test_named_jobs_go_on(earlier: Path) -> None:
     async def scene() -> set[str]:
         store = await open_store(load_settings({}, store=str(earlier)), Hints())
         try:
-            make = Maker(store, SetClock(store.clock.now()), "default-org")
+            make = JobFactory(store, SetClock(store.clock.now()), "default-org")
             view = await store.tenant("default-org").job("waits")
             assert view is not None
             return {(await make.claim(view.job)).lease.job_id for _ in range(2)}

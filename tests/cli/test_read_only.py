@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.network import check_namespaces
 from tests.support.server import command, environment, run_command
-from tests.support.stores import Maker, SetClock, query, with_store
+from tests.support.stores import JobFactory, SetClock, query, with_store
 
 _MOUNT = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
 
@@ -19,7 +19,7 @@ _MOUNT = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
 def store(tmp_path: Path) -> Path:
     """A store with a job in every state, alone in its folder."""
     path, clock = tmp_path / "data" / "store.db", SetClock()
-    with_store(path, clock, lambda opened: Maker(opened, clock).one_of_each())
+    with_store(path, clock, lambda opened: JobFactory(opened, clock).one_of_each())
     assert [one.name for one in path.parent.iterdir()] == ["store.db"]
     return path
 

@@ -11,9 +11,9 @@ from standardwebhooks.webhooks import Webhook
 
 from langlauf.cli.main import main
 from langlauf.domain.webhook import secret_text
-from tests.support.listener import Listener, listening
 from tests.support.live import live
 from tests.support.processes import eventually
+from tests.support.receiver import Receiver, answer, receiving
 
 URL = "https://hooks.example/jobs"
 
@@ -40,9 +40,9 @@ def desk(tmp_path: Path) -> Desk:
 
 
 @pytest.fixture
-def receiver() -> Iterator[Listener]:
+def receiver() -> Iterator[Receiver]:
     """Somebody on this machine who takes webhooks."""
-    with listening() as found:
+    with receiving() as found:
         yield found
 
 
@@ -138,31 +138,33 @@ def test_the_secret_of_an_org_is_its_own(desk: Desk, monkeypatch: pytest.MonkeyP
     assert own in desk.run("secret", "--org", "acme").stderr
 
 
-def test_beside_a_running_server(tmp_path: Path, receiver: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beside_a_running_server(tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is added is called; the log tells each attempt, and what failed is replayed under its old id."""
     monkeypatch.setenv("LANGLAUF_WEBHOOK_ALLOW", "127.0.0.0/8")
     settings = {"LANGLAUF_WEBHOOK_ALLOW": "127.0.0.0/8", "LANGLAUF_WEBHOOK_SCHEDULE": "0.05"}
-    receiver.answers["in"] = (500, b"not now")
+    receiver.manners["/in"] = answer(500, "not now")
     with live(tmp_path, **settings) as server:
         desk = Desk(Path(server.app.settings.store_path))
-        secret = desk.json("add", receiver.url("in"))["secret"]
-        assert "the receiver answered 500" in desk.run("test", receiver.url("in"), exit_code=1).stderr
-        receiver.take("in", 1)
+        secret = desk.json("add", receiver.url("/in"))["secret"]
+        assert "the receiver answered 500" in desk.run("test", receiver.url("/in"), exit_code=1).stderr
+        receiver.take(1, "/in")
         job = server.wait(server.submit("echo", query="Bern")["job_id"])
-        [refused, _] = receiver.take("in", 2)
+        [refused, _] = receiver.take(2, "/in")
         assert Webhook(secret).verify(refused.body, refused.headers)["data"]["job_id"] == job["job_id"]
         found = eventually(lambda: desk.json("deliveries", "--job", job["job_id"], "--status", "failed"))
         delivery = found[0]["notification_id"]
         shown = desk.run("deliveries", delivery).stdout
         assert "not taken" in shown  # it lies inside a network: the server's log tells more
         assert delivery in desk.run("deliveries").stdout
-        receiver.answers["in"] = (200, b"")
-        assert desk.json("test", receiver.url("in"))["taken"] is True
-        receiver.take("in", 1)
-        assert desk.json("replay", "--endpoint", receiver.url("in"), "--since", "1h") == {"replayed": 1, "more": False}
-        [arrived] = receiver.take("in", 1)
+        receiver.manners["/in"] = answer(200)
+        assert desk.json("test", receiver.url("/in"))["taken"] is True
+        receiver.take(1, "/in")
+        assert desk.json("replay", "--endpoint", receiver.url("/in"), "--since", "1h") == {"replayed": 1, "more": False}
+        [arrived] = receiver.take(1, "/in")
         assert arrived.headers["webhook-id"] == delivery
-        assert desk.json("replay", "--endpoint", receiver.url("in"), "--since", "2999-01-01T00:00:00Z")["replayed"] == 0
+        assert (
+            desk.json("replay", "--endpoint", receiver.url("/in"), "--since", "2999-01-01T00:00:00Z")["replayed"] == 0
+        )
         eventually(lambda: desk.json("deliveries", "--status", "sent"))
         assert "1 message queued again" in desk.run("replay", delivery).stderr
-        receiver.take("in", 1)
+        receiver.take(1, "/in")

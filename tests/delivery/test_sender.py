@@ -24,7 +24,7 @@ from langlauf.telemetry.log import EVENT_COUNTS, LogEvent
 from tests.delivery.rig import rig
 from tests.support.outbox import HOOK, MAIL
 from tests.support.receiver import answer, hang, in_turn, receiving
-from tests.support.stores import Maker, SetClock, query
+from tests.support.stores import JobFactory, SetClock, query
 
 #: Seconds to wait for what will come, on a machine however busy.
 PATIENCE = 60.0
@@ -146,7 +146,7 @@ async def _outbox() -> AsyncIterator[SqliteStore]:
     clock = SetClock()
     store = await SqliteStore.open(MEMORY, hints=Hints(), clock=clock)
     try:
-        make = Maker(store, clock)
+        make = JobFactory(store, clock)
         await make.finish(await make.claim(await make.queued(subscriptions=(HOOK, MAIL))), 1)
         yield store
     finally:
@@ -154,7 +154,7 @@ async def _outbox() -> AsyncIterator[SqliteStore]:
 
 
 async def _messages(store: SqliteStore) -> list[Notification]:
-    return await store.tenant(Maker(store, SetClock()).org_id).deliveries(DeliveryFilter())
+    return await store.tenant(JobFactory(store, SetClock()).org_id).deliveries(DeliveryFilter())
 
 
 async def _sent_by(store: Any, channels: dict[Any, Channel], done: Any, schedule: Sequence[str] = ("60",)) -> None:
@@ -249,7 +249,7 @@ def test_an_endpoint_that_nothing_reached_for_days_is_disabled(monkeypatch: pyte
     async def main() -> None:
         clock = SetClock()
         store = await SqliteStore.open(MEMORY, hints=Hints(), clock=clock)
-        make = Maker(store, clock)
+        make = JobFactory(store, clock)
         new = WebhookEndpoint(
             org_id=make.org_id,
             endpoint_id=new_id(),

@@ -23,7 +23,7 @@ from langlauf.store.protocol import Store
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.version import VERSION
 from tests.support.postgres import execute, fetch
-from tests.support.stores import Maker, query
+from tests.support.stores import JobFactory, query
 
 #: A lease so long that a worker which reports three times in it is not silent while the tests go on.
 _LEASE_SECONDS = 1_800.0
@@ -149,9 +149,9 @@ async def healthy(store: Store) -> None:
     await maker(store).completed()
 
 
-def maker(store: Store) -> Maker:
+def maker(store: Store) -> JobFactory:
     """Makes jobs at the store's own time."""
-    return Maker(store, RealTime(store.clock))  # type: ignore[arg-type]  # it has what a maker asks for
+    return JobFactory(store, RealTime(store.clock))  # type: ignore[arg-type]  # it has what a maker asks for
 
 
 async def held(store: Store, worker_id: str = "worker-1") -> Claim:

@@ -13,7 +13,7 @@ from tests.support.network import network
 from tests.support.postgres import execute, fetch
 from tests.support.processes import eventually
 from tests.support.relay import function_of
-from tests.support.stores import Maker, SetClock
+from tests.support.stores import JobFactory, SetClock
 
 _LEFT = Path(__file__).with_name("left.sql").read_text("utf-8")
 _PORT = 8080
@@ -25,7 +25,7 @@ def test_what_has_not_come_to_its_end_is_left(database: str) -> None:
 
     async def main() -> tuple[str, str]:
         store = await PostgresStore.open(database, hints=Hints(), clock=SetClock(), notify=False)
-        maker = Maker(store, SetClock())
+        maker = JobFactory(store, SetClock())
         done = await maker.running()
         assert await store.record(done.lease, Completed(result_id="r", payload="{}"))
         found = (await maker.queued()).job_id, (await maker.running()).lease.job_id
@@ -42,7 +42,7 @@ def test_an_end_that_is_there_twice_is_found(database: str) -> None:
 
     async def main() -> str:
         store = await PostgresStore.open(database, hints=Hints(), clock=SetClock(), notify=False)
-        claim = await Maker(store, SetClock()).running()
+        claim = await JobFactory(store, SetClock()).running()
         assert await store.record(claim.lease, Completed(result_id="r", payload="{}"))
         await store.close()
         return claim.lease.job_id

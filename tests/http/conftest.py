@@ -12,7 +12,7 @@ from langlauf.domain.access import GRANTABLE_SCOPES
 from tests.http.closed import Closed, run_job
 from tests.support.keys import OPERATOR, bearer, make_key
 from tests.support.live import Live, live
-from tests.support.store_kinds import bed_of
+from tests.support.store_kinds import store_under_test
 
 #: Stores by the names that the ids of tests have.
 STORES = ("sqlite", "postgres")
@@ -40,7 +40,7 @@ def server(store_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """A server with the sample analyses and fault injection."""
     folder = tmp_path_factory.mktemp("live")
     with (
-        bed_of(store_kind, folder) as bed,
+        store_under_test(store_kind, folder) as bed,
         live(
             folder,
             LANGLAUF_STORE=bed.place,
@@ -59,7 +59,7 @@ def server(store_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def closed(store_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
     """Keys in the store, and an operator's token."""
     folder = tmp_path_factory.mktemp("keys")
-    with bed_of(store_kind, folder) as bed:
+    with store_under_test(store_kind, folder) as bed:
         admin = make_key(bed.place, "org-a", *GRANTABLE_SCOPES)
         settings = {"LANGLAUF_STORE": bed.place, "API_AUTH_TOKEN": OPERATOR, "LANGLAUF_SYNC_LIMIT": "20"}
         with live(folder, **settings) as running:

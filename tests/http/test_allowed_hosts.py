@@ -9,7 +9,7 @@ from tests.http.closed import Closed
 from tests.http.test_errors import assert_problem
 from tests.support.keys import bearer
 from tests.support.live import Live, live
-from tests.support.raw_http import Wire
+from tests.support.raw_http import RawConnection
 
 STRANGE = [
     "evil.example",
@@ -53,7 +53,7 @@ def test_its_own_names_and_any_address_are_known(server: Live, host: str) -> Non
 
 def test_a_client_without_a_name_is_no_browser(server: Live) -> None:
     """HTTP/1.0 has none to say."""
-    with Wire(server.url) as wire:
+    with RawConnection(server.url) as wire:
         wire.send(b"GET /analyze/jobs HTTP/1.0\r\n\r\n")
         assert wire.reply().status == 200
 

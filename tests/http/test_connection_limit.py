@@ -13,7 +13,7 @@ from langlauf.server.connection_limit import RESERVE
 from tests.http.test_waits import synchronous
 from tests.support.live import GATES, Live, live
 from tests.support.processes import eventually
-from tests.support.raw_http import Wire, get, post
+from tests.support.raw_http import RawConnection, get, post
 
 LIMIT = 16
 #: of LIMIT connections, one org may wait on so many
@@ -37,24 +37,24 @@ def full(tmp_path: Path) -> Iterator[Live]:
         yield server
 
 
-def _wires(server: Live, stack: ExitStack, count: int, request: bytes) -> list[Wire]:
+def _wires(server: Live, stack: ExitStack, count: int, request: bytes) -> list[RawConnection]:
     """So many clients that send their request at once and wait for the answer."""
     wires = []
     for _ in range(count):
-        wires.append(stack.enter_context(Wire(server.url)))
+        wires.append(stack.enter_context(RawConnection(server.url)))
         wires[-1].send(request)
     return wires
 
 
 def _asked(server: Live, path: str, *headers: str) -> int:
     """The status of the answer on a connection of its own."""
-    with Wire(server.url) as wire:
+    with RawConnection(server.url) as wire:
         wire.send(get(path, *headers))
         return wire.reply().status
 
 
 def _jobs_of(server: Live, org: str) -> list[dict[str, Any]]:
-    with Wire(server.url) as wire:
+    with RawConnection(server.url) as wire:
         wire.send(get("/analyze/jobs?limit=200", f"X-Org-Id: {org}"))
         reply = wire.reply()
         assert reply.status == 200, reply
@@ -73,7 +73,7 @@ def test_many_synchronous_requests_of_one_org_leave_others_alone(full: Live, gat
             assert len(full.server.connection_limit.connections) <= LIMIT + RESERVE, "each takes a descriptor"
             assert _asked(full, "/health") == 200
             assert _asked(full, "/analyze/jobs", "X-Org-Id: b") == 200
-        with Wire(full.url) as other:
+        with RawConnection(full.url) as other:
             other.send(post(b'{"query": "x"}', "X-Org-Id: b"))
             assert other.reply().status == 202
         GATES.open(gate)
@@ -120,6 +120,6 @@ def test_silent_connections_beyond_the_limit_do_not_keep_health_away(full: Live)
     with ExitStack() as stack:
         for _ in range(2):
             for _ in range(LIMIT + RESERVE):
-                stack.enter_context(Wire(full.url))
+                stack.enter_context(RawConnection(full.url))
             assert _asked(full, "/health") == 200
             assert _asked(full, "/analyze/jobs") == 200

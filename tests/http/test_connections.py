@@ -18,7 +18,7 @@ from langlauf.settings import load_settings
 from tests.http.test_errors import assert_problem
 from tests.support.live import Live, live
 from tests.support.processes import eventually
-from tests.support.raw_http import Wire, get, post
+from tests.support.raw_http import RawConnection, get, post
 
 HEAD, BODY, WRITE = 0.5, 0.8, 0.5
 LARGEST = 500_000
@@ -86,7 +86,7 @@ UNREADABLE = {
 @pytest.mark.parametrize("name", sorted(UNREADABLE))
 def test_what_cannot_be_read_is_a_problem_like_any_other(patient: Live, name: str) -> None:
     """400 in our shape, and the connection ends in order."""
-    with Wire(patient.url) as wire:
+    with RawConnection(patient.url) as wire:
         wire.send(UNREADABLE[name])
         reply = wire.reply()
         reply.assert_problem(400, "bad_request")
@@ -106,7 +106,7 @@ def test_what_cannot_be_read_is_a_problem_like_any_other(patient: Live, name: st
 )
 def test_a_head_has_bounds(patient: Live, request_bytes: bytes, status: int) -> None:
     """Too long an address, too many or too large headers: refused as soon as that is clear."""
-    with Wire(patient.url) as wire:
+    with RawConnection(patient.url) as wire:
         wire.send(request_bytes)
         wire.reply().assert_problem(status, "head_too_large")
         assert wire.closed()
@@ -114,7 +114,7 @@ def test_a_head_has_bounds(patient: Live, request_bytes: bytes, status: int) -> 
 
 def test_a_head_within_the_bounds_is_read(patient: Live) -> None:
     """The bounds are bounds, not targets: just below them a request is like any other."""
-    with Wire(patient.url) as wire:
+    with RawConnection(patient.url) as wire:
         wire.send(get("/health", "X-Long: " + "y" * 15_000, *(f"X-{n}: 1" for n in range(95))))
         assert wire.reply().status == 200
 
@@ -123,7 +123,7 @@ def test_a_head_within_the_bounds_is_read(patient: Live) -> None:
 def test_a_head_that_does_not_come_is_not_waited_for(quick: Live, start: bytes) -> None:
     """408 after the deadline, and nothing for a client that never said a word."""
     began = time.monotonic()
-    with Wire(quick.url) as wire:
+    with RawConnection(quick.url) as wire:
         wire.send(start)
         if start:
             wire.reply().assert_problem(408, "request_timeout")
@@ -133,7 +133,7 @@ def test_a_head_that_does_not_come_is_not_waited_for(quick: Live, start: bytes) 
 
 def test_a_head_that_drips_is_late_all_the_same(quick: Live) -> None:
     """The deadline is for the whole head: bytes that keep coming do not move it, on a used connection neither."""
-    with Wire(quick.url) as wire:
+    with RawConnection(quick.url) as wire:
         wire.send(get())
         assert wire.reply().status == 200
         began = time.monotonic()
@@ -153,7 +153,7 @@ def test_a_head_that_drips_is_late_all_the_same(quick: Live) -> None:
 def test_a_body_that_does_not_come_is_not_waited_for(quick: Live, path: str) -> None:
     """408 after the deadline; nothing was accepted."""
     began = time.monotonic()
-    with Wire(quick.url) as wire:
+    with RawConnection(quick.url) as wire:
         wire.send(post(b'{"query"', path=path, length=1_000))
         wire.reply().assert_problem(408, "request_timeout")
         assert wire.closed()
@@ -162,13 +162,13 @@ def test_a_body_that_does_not_come_is_not_waited_for(quick: Live, path: str) -> 
 
 def test_a_body_that_is_announced_too_large_is_not_asked_for(patient: Live) -> None:
     """413 and no `100 Continue`, so a client that asks first sends nothing."""
-    with Wire(patient.url) as wire:
+    with RawConnection(patient.url) as wire:
         wire.send(post(b"", "Expect: 100-continue", length=LARGEST + 1))
         reply = wire.reply()
         assert reply.assert_problem(413, "payload_too_large")["limit_bytes"] == LARGEST
         assert reply.headers["connection"] == "close"
         assert wire.closed()
-    with Wire(patient.url) as wire:
+    with RawConnection(patient.url) as wire:
         wire.send(post(b"", "Expect: 100-continue", length=len(b'{"query": "x"}')))
         assert wire.reply().status == 100
         wire.send(b'{"query": "x"}')
@@ -177,7 +177,7 @@ def test_a_body_that_is_announced_too_large_is_not_asked_for(patient: Live) -> N
 
 def test_a_client_that_sends_on_still_hears_why_it_was_refused(patient: Live) -> None:
     """It sends megabytes before it looks: the answer is there, not a reset."""
-    with Wire(patient.url) as wire:
+    with RawConnection(patient.url) as wire:
         wire.send(post(b"", length=4_000_000))
         wire.send(b"x" * 4_000_000)
         wire.reply().assert_problem(413, "payload_too_large")
@@ -186,7 +186,7 @@ def test_a_client_that_sends_on_still_hears_why_it_was_refused(patient: Live) ->
 
 def test_chunks_are_counted_while_they_are_read(patient: Live) -> None:
     """Nobody announced them, and they are refused at the byte that is too much."""
-    with Wire(patient.url) as wire:
+    with RawConnection(patient.url) as wire:
         fields = b"Host: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
         wire.send(b"POST /analyze HTTP/1.1\r\n" + fields)
         for _ in range(LARGEST // 10_000 + 1):
@@ -197,14 +197,14 @@ def test_chunks_are_counted_while_they_are_read(patient: Live) -> None:
 
 def test_an_endless_body_is_read_away_only_up_to_a_point(patient: Live) -> None:
     """A client that never stops is cut off, long before it has sent what it announced."""
-    with Wire(patient.url) as wire:
+    with RawConnection(patient.url) as wire:
         wire.send(post(b"", length=10**9))
         assert _sent_until_cut_off(wire, b"x" * 1_000_000, seconds=60) < 10**8
 
 
 def test_a_body_that_nobody_reads_ends_the_connection(patient: Live) -> None:
     """A request that is answered without its body is answered at once."""
-    with Wire(patient.url) as wire:
+    with RawConnection(patient.url) as wire:
         wire.send(get("/health", "Content-Length: 100000"))
         reply = wire.reply()
         assert (reply.status, reply.headers["connection"]) == (200, "close")
@@ -213,7 +213,7 @@ def test_a_body_that_nobody_reads_ends_the_connection(patient: Live) -> None:
 
 def test_a_short_body_that_nobody_reads_keeps_the_connection(patient: Live) -> None:
     """Whether its packet came before the answer or after it makes no difference that anybody sees."""
-    with Wire(patient.url) as wire:
+    with RawConnection(patient.url) as wire:
         for late in (False, True):
             body = b"" if late else b"x" * 50
             wire.send(get("/health", "Content-Length: 50") + body)
@@ -228,7 +228,7 @@ def test_a_short_body_that_nobody_reads_keeps_the_connection(patient: Live) -> N
 
 def test_a_short_body_that_never_comes_is_not_waited_for_either(quick: Live) -> None:
     """Its request was answered; the connection ends without another word."""
-    with Wire(quick.url) as wire:
+    with RawConnection(quick.url) as wire:
         wire.send(get("/health", "Content-Length: 50"))
         assert wire.reply().status == 200
         assert wire.closed()
@@ -236,7 +236,7 @@ def test_a_short_body_that_never_comes_is_not_waited_for_either(quick: Live) -> 
 
 def test_a_complete_body_keeps_the_connection(patient: Live) -> None:
     """Closing is for what went wrong."""
-    with Wire(patient.url) as wire:
+    with RawConnection(patient.url) as wire:
         for _ in range(3):
             wire.send(post(b'{"query": "x"}'))
             reply = wire.reply()
@@ -246,7 +246,7 @@ def test_a_complete_body_keeps_the_connection(patient: Live) -> None:
 
 def test_requests_ahead_of_their_answers_are_answered_in_order(patient: Live) -> None:
     """A few are an ordinary client."""
-    with Wire(patient.url) as wire:
+    with RawConnection(patient.url) as wire:
         wire.send(b"".join(get("/health", f"X-Request-Id: n{n}") for n in range(10)))
         assert [wire.reply().headers["x-request-id"] for _ in range(10)] == [f"n{n}" for n in range(10)]
 
@@ -254,7 +254,7 @@ def test_requests_ahead_of_their_answers_are_answered_in_order(patient: Live) ->
 def test_a_head_is_not_measured_by_what_came_with_it(patient: Live) -> None:
     """The body of the request before it stands in the same packet, and is no part of it."""
     following = get("/health")
-    with Wire(patient.url) as wire:
+    with RawConnection(patient.url) as wire:
         wire.send(post(b" " * 60_000 + b'{"query":"x"}') + following[:20])
         assert wire.reply().status == 202
         wire.send(following[20:])
@@ -263,7 +263,7 @@ def test_a_head_is_not_measured_by_what_came_with_it(patient: Live) -> None:
 
 def test_a_flood_of_requests_is_cut_off(patient: Live) -> None:
     """Some are answered, then the connection ends; thousands of them are not kept."""
-    with Wire(patient.url) as wire:
+    with RawConnection(patient.url) as wire:
         wire.send(get() * 5_000)
         answered = wire.rest().count(b"HTTP/1.1 200 OK")
         assert 1 <= answered <= 20
@@ -274,7 +274,7 @@ def test_an_upgrade_is_not_taken(patient: Live, cut: int) -> None:
     """The request is answered in the protocol it came in; its body is a body, whatever it looks like."""
     body = b'{"query": "GET /health HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n"}'
     upgraded = post(body, "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAA")
-    with Wire(patient.url) as wire:
+    with RawConnection(patient.url) as wire:
         for data in (upgraded, get("/health", "Connection: upgrade", "Upgrade: websocket"), upgraded):
             wire.send(data[:cut])
             wire.send(data[cut:])
@@ -284,7 +284,7 @@ def test_an_upgrade_is_not_taken(patient: Live, cut: int) -> None:
 def test_a_body_behind_an_upgrade_is_no_request(patient: Live) -> None:
     """Nobody smuggles a request in the body of another one."""
     hidden = get("/health", "X-Request-Id: hidden")
-    with Wire(patient.url) as wire:
+    with RawConnection(patient.url) as wire:
         wire.send(post(b"", "Connection: Upgrade", "Upgrade: h2c", length=len(hidden)))
         wire.send(hidden)
         wire.reply().assert_problem(400, "bad_request")
@@ -306,7 +306,7 @@ def chunked(after: bytes, *headers: str) -> bytes:
 
 def test_what_stands_behind_a_body_is_no_header(patient: Live) -> None:
     """Whoever stands before this server and sets the org looks at headers; nobody says another one after the body."""
-    with Wire(patient.url) as wire:
+    with RawConnection(patient.url) as wire:
         wire.send(chunked(b"X-Org-Id: other\r\nX-Request-Id: late\r\n\r\n"))
         reply = wire.reply()
         assert reply.status == 202
@@ -319,7 +319,7 @@ def test_what_stands_behind_a_body_is_no_header(patient: Live) -> None:
 @pytest.mark.parametrize("start", [b"0\r\nX-Endless: ", b"0\r\nX-", b"5;x="])
 def test_what_stands_around_a_body_has_bounds(patient: Live, start: bytes) -> None:
     """A field behind the body, or a word behind the size of a chunk, is not collected for as long as it comes."""
-    with Wire(patient.url) as wire:
+    with RawConnection(patient.url) as wire:
         wire.send(chunked(b"")[: -len(b"0\r\n")] + start)
         for _ in range(40):
             wire.send(b"x" * 10_000)
@@ -333,7 +333,7 @@ def test_what_begins_no_request_does_not_keep_a_connection(
 ) -> None:
     """Only a request keeps it: an empty line after an answer, or the rest of a body that nobody read, is none."""
     monkeypatch.setattr("langlauf.server.connection_limit.KEEP_ALIVE_SECONDS", 1)
-    with live(tmp_path) as server, Wire(server.url) as wire:
+    with live(tmp_path) as server, RawConnection(server.url) as wire:
         wire.send(get("/health", "Content-Length: 50") if late.startswith(b"x") else get())
         assert wire.reply().status == 200
         wire.send(late)
@@ -345,7 +345,7 @@ def test_an_upgrade_that_is_not_taken_changes_nothing_else(patient: Live, versio
     """The version is the client's, and a connection that was to be closed after it is."""
     hidden = get("/health", "X-Request-Id: hidden")
     asked = get("/health", f"Connection: {connection}", "Upgrade: h2c")
-    with Wire(patient.url) as wire:
+    with RawConnection(patient.url) as wire:
         wire.send(asked.replace(b"HTTP/1.1", f"HTTP/{version}".encode()) + hidden)
         reply = wire.reply()
         assert (reply.status, reply.headers["connection"]) == (200, "close")
@@ -354,7 +354,7 @@ def test_an_upgrade_that_is_not_taken_changes_nothing_else(patient: Live, versio
 
 def test_a_client_of_the_old_version_is_not_told_to_go_on(patient: Live) -> None:
     """HTTP/1.0 knows one answer to a request."""
-    with Wire(patient.url) as wire:
+    with RawConnection(patient.url) as wire:
         wire.send(post(b'{"query":"x"}', "Expect: 100-continue").replace(b"HTTP/1.1", b"HTTP/1.0"))
         assert wire.reply().status == 202
 
@@ -363,7 +363,7 @@ def test_a_client_of_the_old_version_is_not_told_to_go_on(patient: Live) -> None
 def test_blanks_around_a_value_are_no_part_of_it(patient: Live, name: str) -> None:
     """Of an org, a user, an id of the request, a key of idempotency, a preference: all mean the same with them."""
     fields = [f"{name}: \t acme \t ", "X-User-Id: ada ", "X-Request-Id: mine\t", "Idempotency-Key: once ", "Expect: "]
-    with Wire(patient.url) as wire:
+    with RawConnection(patient.url) as wire:
         wire.send(post(b'{"query":"x"}', *fields))
         reply = wire.reply()
         assert reply.status == 202, reply
@@ -382,7 +382,7 @@ def test_a_client_that_never_reads_is_cut_off(quick: Live) -> None:
     """Its answers fill the buffers between, and then nothing waits for it; the descriptor comes back."""
     requests = large_answers(quick)
     before = descriptors()
-    with Wire(quick.url, receive_buffer=4_096) as wire:
+    with RawConnection(quick.url, receive_buffer=4_096) as wire:
         wire.send(get())
         assert wire.reply().status == 200
         assert _is_connected(quick, wire)
@@ -393,13 +393,13 @@ def test_a_client_that_never_reads_is_cut_off(quick: Live) -> None:
         _until_descriptors(before + 1)  # the client's own end
 
 
-def _is_connected(server: Live, wire: Wire) -> bool:
+def _is_connected(server: Live, wire: RawConnection) -> bool:
     """Whether the server still has the connection."""
     peers = [one.transport.get_extra_info("peername") for one in list(server.server.connection_limit.connections)]
     return wire.socket.getsockname() in peers
 
 
-def _sent_until_cut_off(wire: Wire, data: bytes, *, seconds: float) -> int:
+def _sent_until_cut_off(wire: RawConnection, data: bytes, *, seconds: float) -> int:
     """Sends on, whether it is read or not; how many bytes it was when the server ended the connection."""
     sent, deadline = 0, time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -421,10 +421,10 @@ def test_hostile_connections_leave_nothing_behind(quick: Live) -> None:
     quick.http.get("/health")
     before = descriptors()
     for data in UNREADABLE.values():
-        with Wire(quick.url) as wire:
+        with RawConnection(quick.url) as wire:
             wire.send(data)
             wire.reply()
-    wires = [Wire(quick.url) for _ in range(50)]
+    wires = [RawConnection(quick.url) for _ in range(50)]
     for number, wire in enumerate(wires):
         wire.send((b"", b"GET /", post(b"{", length=100))[number % 3])
     for wire in wires:
@@ -436,9 +436,9 @@ def test_hostile_connections_leave_nothing_behind(quick: Live) -> None:
 def test_idle_connections_make_room_for_new_ones(tmp_path: Path) -> None:
     """At the limit, whoever has been silent the longest is closed, and the next client is served."""
     with live(tmp_path, LANGLAUF_MAX_CONNECTIONS="8") as server:
-        silent = [Wire(server.url) for _ in range(8)]
+        silent = [RawConnection(server.url) for _ in range(8)]
         eventually(lambda: len(server.server.connection_limit.idle) == 8)
-        with Wire(server.url) as wire:
+        with RawConnection(server.url) as wire:
             wire.send(get("/analyze/jobs"))
             assert wire.reply().status == 200
         assert silent[0].closed()
@@ -451,7 +451,7 @@ def test_one_that_makes_room_is_gone_although_it_does_not_read(tmp_path: Path) -
     with live(tmp_path, LANGLAUF_MAX_CONNECTIONS="2", LANGLAUF_LIMITS="write_seconds=2") as server:
         job = server.wait(server.submit("echo", query="x" * 20_000)["job_id"])
         server.http.close()
-        with Wire(server.url, receive_buffer=4_096) as wire:
+        with RawConnection(server.url, receive_buffer=4_096) as wire:
             unread = 0
             while not unread:  # each answer is complete before the next is asked for, so that the connection is idle
                 wire.send(get(f"/analyze/results/{job['result_id']}"))
@@ -466,7 +466,7 @@ def test_one_that_makes_room_is_gone_although_it_does_not_read(tmp_path: Path) -
                 for one in server.server.connection_limit.connections
                 if one.transport.get_write_buffer_size()
             ]
-            others = [Wire(server.url) for _ in range(3)]
+            others = [RawConnection(server.url) for _ in range(3)]
             others[-1].send(get())
             assert others[-1].reply().status == 200
             eventually(lambda: end not in _all_open())
@@ -490,20 +490,20 @@ def _all_open() -> set[str]:
 def test_with_all_connections_at_work_health_is_still_answered(tmp_path: Path) -> None:
     """Whoever comes then gets 503 with Retry-After; /health and /ready are answered."""
     with live(tmp_path, LANGLAUF_MAX_CONNECTIONS="8") as server:
-        busy = [Wire(server.url) for _ in range(8)]
+        busy = [RawConnection(server.url) for _ in range(8)]
         for wire in busy:
             wire.send(post(b"{", length=100))
         for path in ("/health", "/ready", "/health?x"):
-            with Wire(server.url) as wire:
+            with RawConnection(server.url) as wire:
                 wire.send(get(path))
                 reply = wire.reply()
                 assert (reply.status, reply.headers["connection"]) == (200, "close")
-        with Wire(server.url) as wire:
+        with RawConnection(server.url) as wire:
             wire.send(get("/analyze/jobs"))
             reply = wire.reply()
             reply.assert_problem(503, "unavailable")
             assert int(reply.headers["retry-after"]) > 0
-        more = [Wire(server.url) for _ in range(RESERVE + 4)]
+        more = [RawConnection(server.url) for _ in range(RESERVE + 4)]
         more[0].reply().assert_problem(503, "unavailable")
         more[-1].send(get())
         assert more[-1].reply().status == 200
@@ -515,7 +515,7 @@ def test_with_all_connections_at_work_health_is_still_answered(tmp_path: Path) -
 def test_a_stop_does_not_wait_for_a_body(tmp_path: Path) -> None:
     """Whoever has not sent all of a request hears that the server stops; the stop is quiet, and waits for none."""
     with live(tmp_path, LANGLAUF_LIMITS="head_seconds=600; body_seconds=600") as server:
-        wires = [Wire(server.url) for _ in range(3)]
+        wires = [RawConnection(server.url) for _ in range(3)]
         for wire, data in zip(wires, (b"", b"GET /", post(b"{", length=100)), strict=True):
             wire.send(data)
         server.http.get("/health")
@@ -533,7 +533,7 @@ def test_a_stop_cuts_off_a_client_that_does_not_read(
     monkeypatch.setattr("langlauf.server.program._CLOSE_SECONDS", 0.3)
     with live(tmp_path, LANGLAUF_MAX_BODY=str(2 * BEYOND_BUFFERS)) as server:
         job = server.wait(server.submit("echo", query="x" * BEYOND_BUFFERS)["job_id"])
-        wire = Wire(server.url, receive_buffer=4_096)
+        wire = RawConnection(server.url, receive_buffer=4_096)
         wire.send(get(f"/analyze/results/{job['result_id']}") * 2)
         eventually(lambda: _waits_for_a_reader(server))
     with wire:

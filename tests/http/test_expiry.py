@@ -9,7 +9,7 @@ import pytest
 from tests.http.test_errors import assert_problem
 from tests.support.live import Live, live
 from tests.support.server import ROOT, command, environment
-from tests.support.store_kinds import bed_of
+from tests.support.store_kinds import store_under_test
 
 
 def _clean_up(store: Path | str) -> dict[str, dict[str, int]]:
@@ -28,7 +28,7 @@ def _finished(server: Live) -> dict[str, str]:
 @pytest.mark.both_stores
 def test_a_removed_result_is_gone_with_a_reason(store_kind: str, tmp_path: Path) -> None:
     """Cleaned up beside the running server: 410 for the owner, 404 for strangers; the job's record stays."""
-    with bed_of(store_kind, tmp_path) as bed, live(tmp_path, LANGLAUF_STORE=bed.place) as server:
+    with store_under_test(store_kind, tmp_path) as bed, live(tmp_path, LANGLAUF_STORE=bed.place) as server:
         job = _finished(server)
         path = f"/analyze/results/{job['result_id']}"
         etag = server.http.get(f"/analyze/jobs/{job['job_id']}", headers={"X-Org-Id": "org-a"}).headers["etag"]
@@ -53,7 +53,7 @@ def test_a_removed_result_is_gone_with_a_reason(store_kind: str, tmp_path: Path)
 @pytest.mark.both_stores
 def test_a_replay_of_a_removed_result_says_that_it_is_gone(store_kind: str, tmp_path: Path) -> None:
     """410, and not a result of null."""
-    with bed_of(store_kind, tmp_path) as bed, live(tmp_path, LANGLAUF_STORE=bed.place) as server:
+    with store_under_test(store_kind, tmp_path) as bed, live(tmp_path, LANGLAUF_STORE=bed.place) as server:
         headers = {"Idempotency-Key": "k"}
         assert server.http.post("/analyze", json={"query": "x"}, headers=headers).status_code == 200
         _clean_up(bed.place)
@@ -68,7 +68,7 @@ def test_the_server_cleans_up_by_itself(store_kind: str, tmp_path: Path) -> None
         "ASYNC_JOB_EVENTS_RETENTION_SECONDS": "0",
         "LANGLAUF_LIMITS": "retention_every=0.05",
     }
-    with bed_of(store_kind, tmp_path) as bed:
+    with store_under_test(store_kind, tmp_path) as bed:
         with live(tmp_path, LANGLAUF_STORE=bed.place) as server:
             job = _finished(server)
         with live(tmp_path, LANGLAUF_STORE=bed.place, **soon) as server:

@@ -11,7 +11,7 @@ from langlauf.clock import new_id
 from tests.http.test_errors import assert_problem
 from tests.http.test_expiry import _clean_up
 from tests.support.live import GATES, Live, live
-from tests.support.store_kinds import bed_of
+from tests.support.store_kinds import store_under_test
 
 pytestmark = pytest.mark.both_stores
 ASYNC = {"Prefer": "respond-async"}
@@ -115,7 +115,7 @@ def test_a_replay_of_a_running_job_waits_for_it(server: Live) -> None:
 
 def test_a_replay_of_what_retention_removed_says_so(store_kind: str, tmp_path: Path) -> None:
     """410 with the header; asynchronously the job is still there."""
-    with bed_of(store_kind, tmp_path) as bed, live(tmp_path, LANGLAUF_STORE=bed.place) as server:
+    with store_under_test(store_kind, tmp_path) as bed, live(tmp_path, LANGLAUF_STORE=bed.place) as server:
         assert _post(server, "k", query="x").status_code == 200
         _clean_up(bed.place)
         gone = _post(server, "k", query="x")

@@ -9,7 +9,7 @@ import pytest
 from langlauf import Job, Langlauf
 from langlauf.domain.text import LARGEST_INTEGER, SMALLEST_INTEGER
 from tests.support.live import Live, live
-from tests.support.store_kinds import bed_of
+from tests.support.store_kinds import store_under_test
 
 pytestmark = pytest.mark.both_stores
 
@@ -25,7 +25,7 @@ def keys(store_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         return {"key": key, "above": key + 1}
 
     folder = tmp_path_factory.mktemp("integers")
-    with bed_of(store_kind, folder) as bed, live(folder, app, LANGLAUF_STORE=bed.place) as running:
+    with store_under_test(store_kind, folder) as bed, live(folder, app, LANGLAUF_STORE=bed.place) as running:
         yield running
 
 

@@ -15,8 +15,8 @@ from langlauf.service.request_limits import ResponseMemory
 from langlauf.store.source import PIECE, PayloadPieces
 from tests.support.live import Live, live
 from tests.support.processes import eventually
-from tests.support.raw_http import Wire, get
-from tests.support.store_kinds import Bed, bed_of
+from tests.support.raw_http import RawConnection, get
+from tests.support.store_kinds import StoreUnderTest, store_under_test
 from tests.support.stores import query
 
 in_both = pytest.mark.both_stores
@@ -32,14 +32,14 @@ SMALL_BUFFER = 65_536
 
 
 @pytest.fixture(scope="module")
-def bed(store_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+def bed(store_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreUnderTest]:
     """The place of the store."""
-    with bed_of(store_kind, tmp_path_factory.mktemp("large")) as found:
+    with store_under_test(store_kind, tmp_path_factory.mktemp("large")) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
-def server(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+def server(bed: StoreUnderTest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """A server with little room, which waits for a client that does not read a moment and no longer."""
     app = Langlauf()
 
@@ -78,7 +78,7 @@ def filled(server: Live, **orgs: int) -> Iterator[None]:
         yield
 
 
-def received(wire: Wire) -> int:
+def received(wire: RawConnection) -> int:
     """How many bytes come until the connection ends, in whatever way."""
     length = 0
     with suppress(ConnectionError):
@@ -124,7 +124,7 @@ def test_clients_that_do_not_read_take_no_more_than_the_room(server: Live, resul
     with ExitStack() as open_ones:
         statuses = []
         for _ in range(READERS):
-            wire = open_ones.enter_context(Wire(server.url, receive_buffer=SMALL_BUFFER))
+            wire = open_ones.enter_context(RawConnection(server.url, receive_buffer=SMALL_BUFFER))
             wire.send(get(f"/analyze/results/{result_id}"))
             statuses.append(int(wire.socket.recv(12).split()[1]))
         # In a file each of them has a piece, and there is room for five; a database gives them one copy for all.
@@ -147,7 +147,7 @@ def test_a_piece_is_read_when_the_one_before_is_taken(
         return await read(self, start)
 
     monkeypatch.setattr(PayloadPieces, "read", counted)
-    with Wire(server.url, receive_buffer=SMALL_BUFFER) as wire:
+    with RawConnection(server.url, receive_buffer=SMALL_BUFFER) as wire:
         wire.send(get(f"/analyze/results/{result_id}", "Connection: close"))
         eventually(lambda: positions)
         assert server.http.get("/health").status_code == 200
@@ -189,10 +189,10 @@ def test_what_is_small_is_answered_beside_a_full_room(server: Live) -> None:
 
 
 @in_a_file
-def test_a_result_that_is_removed_meanwhile_is_cut(server: Live, bed: Bed) -> None:
+def test_a_result_that_is_removed_meanwhile_is_cut(server: Live, bed: StoreUnderTest) -> None:
     """Who has half of it sees that it is not the whole, and who comes later is told that it is gone."""
     result_id = server.wait(server.submit("text")["job_id"])["result_id"]
-    with Wire(server.url, receive_buffer=SMALL_BUFFER) as wire:
+    with RawConnection(server.url, receive_buffer=SMALL_BUFFER) as wire:
         wire.send(get(f"/analyze/results/{result_id}"))
         assert wire.socket.recv(12).split()[1] == b"200"
         query(bed.place, f"UPDATE result_rows SET payload = NULL, removed_at = 1 WHERE result_id = '{result_id}'")

@@ -13,7 +13,7 @@ from langlauf.domain.job import NewJob, SubmitOutcome
 from langlauf.service.estimates import Estimates
 from tests.http.test_errors import assert_problem
 from tests.support.live import GATES, Live, live
-from tests.support.raw_http import Wire, post
+from tests.support.raw_http import RawConnection, post
 from tests.support.stores import query
 
 ASYNC = {"Prefer": "respond-async"}
@@ -131,7 +131,7 @@ def test_more_submissions_than_the_process_can_write_are_refused_before_they_are
             return await submit(new)
 
         monkeypatch.setattr(store, "submit", write_behind_a_gate)
-        wires = [Wire(server.url) for _ in range(30)]
+        wires = [RawConnection(server.url) for _ in range(30)]
         for number, wire in enumerate(wires):
             wire.send(post(b'{"query": "%d"}' % number))
         assert server.http.get("/health").status_code == 200

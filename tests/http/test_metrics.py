@@ -19,7 +19,7 @@ from tests.http.test_errors import assert_problem
 from tests.support.event_stream import port_of, stream_of
 from tests.support.keys import bearer
 from tests.support.live import GATES, Live, live, sample_app
-from tests.support.metrics_scrape import Scraped, read_scrape
+from tests.support.metrics_scrape import MetricsScrape, read_scrape
 from tests.support.plain_app import dies
 from tests.support.processes import eventually
 
@@ -44,12 +44,12 @@ with sqlite3.connect(sys.argv[1], timeout=60) as file:
 _ELSEWHERE = {"langlauf_store_connections"}
 
 
-def scrape(server: Live) -> Scraped:
+def scrape(server: Live) -> MetricsScrape:
     """All metrics now."""
     return read_scrape(server.http.get("/metrics").text)
 
 
-def scrape_after(server: Live, before: Scraped, ended: int) -> Scraped:
+def scrape_after(server: Live, before: MetricsScrape, ended: int) -> MetricsScrape:
     """What was added, once so many attempts have ended: a caller may hear of an end before it is counted."""
     deadline = time.monotonic() + 60
     while (told := scrape(server).since(before)).value("langlauf_attempts_ended_total") < ended:
@@ -142,7 +142,7 @@ def _lose_a_lease(server: Live, folder: Path) -> None:
     assert server.wait(job_id)["status"] == "completed"
 
 
-def _assert_ends(told: Scraped) -> None:
+def _assert_ends(told: MetricsScrape) -> None:
     assert told.by("langlauf_jobs_ended_total", "analysis", "status", "code") == {
         "echo completed": 4,
         "gated completed": 4,
@@ -168,7 +168,7 @@ def _assert_ends(told: Scraped) -> None:
     assert told.by("langlauf_jobs_swept_total", "outcome") == {"lost": 1}
 
 
-def _assert_counted(told: Scraped) -> None:
+def _assert_counted(told: MetricsScrape) -> None:
     assert told.by("langlauf_submissions_total", "outcome") == {
         "accepted": 18,
         "queue_full": 1,
@@ -226,13 +226,13 @@ def _at_work(server: Live) -> Iterator[None]:
         server.wait(waits, "other")
 
 
-def _levels_are_told(now: Scraped) -> bool:
+def _levels_are_told(now: MetricsScrape) -> bool:
     waiting, running = (now.by(f"langlauf_jobs_{state}", "analysis") for state in ("waiting", "running"))
     counts = (now.value("langlauf_polls_open"), now.value("langlauf_worker_slots_busy"))
     return (waiting, running, counts) == ({"echo": 1}, {"gated": 3}, (1, 3))
 
 
-def _assert_levels(now: Scraped) -> None:
+def _assert_levels(now: MetricsScrape) -> None:
     assert now.by("langlauf_jobs_waiting", "analysis") == {"echo": 1}
     assert now.by("langlauf_jobs_running", "analysis") == {"gated": 3}
     assert now.value("langlauf_jobs_running_limit") == 3
@@ -252,7 +252,7 @@ def _assert_levels(now: Scraped) -> None:
     assert now.value("langlauf_duty_interval_seconds", duty="sweep") == 0.1
 
 
-def _assert_all_of_the_page(now: Scraped) -> None:
+def _assert_all_of_the_page(now: MetricsScrape) -> None:
     """Each metric is told with its type, and each has something to tell, what belongs to another store aside."""
     page = {words(cells[0])[0]: cells[1].partition(",")[0] for cells in rows(read("docs/metrics.md"))}
     assert now.kinds == page

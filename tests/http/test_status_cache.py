@@ -11,7 +11,7 @@ from tests.http.closed import Closed
 from tests.http.test_errors import assert_problem
 from tests.support.keys import OPERATOR, bearer
 from tests.support.live import Live, live
-from tests.support.store_kinds import bed_of
+from tests.support.store_kinds import store_under_test
 
 _PULSE = JobFingerprint(3, result_expired=False, events_expired=False, lease_expires_at=None)
 
@@ -20,7 +20,7 @@ _PULSE = JobFingerprint(3, result_expired=False, events_expired=False, lease_exp
 def test_what_another_process_changes_is_seen_at_once(store_kind: str, tmp_path: Path) -> None:
     """A hold and its end, each beside a server that has answered before."""
     with (
-        bed_of(store_kind, tmp_path) as bed,
+        store_under_test(store_kind, tmp_path) as bed,
         live(tmp_path, LANGLAUF_STORE=bed.place) as server,
         live(tmp_path, LANGLAUF_STORE=bed.place, LANGLAUF_WORKERS="0") as other,
     ):

@@ -13,7 +13,7 @@ from tests.http.test_errors import assert_problem
 from tests.support.live import Live, live
 from tests.support.postgres import execute
 from tests.support.processes import eventually
-from tests.support.store_kinds import Bed, bed_of
+from tests.support.store_kinds import StoreUnderTest, store_under_test
 
 
 class Scene(NamedTuple):
@@ -36,7 +36,7 @@ def _pragma(server: Live, name: str, value: int) -> None:
     store._writer_thread.submit(store._writer.pragma, name, value).result()
 
 
-def _read_only(server: Live, _: Bed) -> Scene:
+def _read_only(server: Live, _: StoreUnderTest) -> Scene:
     return Scene(
         server,
         lambda: _pragma(server, "query_only", 1),
@@ -45,7 +45,7 @@ def _read_only(server: Live, _: Bed) -> Scene:
     )
 
 
-def _full(server: Live, _: Bed) -> Scene:
+def _full(server: Live, _: StoreUnderTest) -> Scene:
     def fill() -> None:
         store = _inner(server)
         taken = "CREATE TABLE IF NOT EXISTS filler (bytes); INSERT INTO filler VALUES (zeroblob(1000000))"
@@ -60,7 +60,7 @@ def _full(server: Live, _: Bed) -> Scene:
     )
 
 
-def _removed(server: Live, bed: Bed, end: str = "") -> Scene:
+def _removed(server: Live, bed: StoreUnderTest, end: str = "") -> Scene:
     file, aside = Path(f"{bed.place}{end}"), Path(f"{bed.place}.aside")
 
     def move(one: Path, other: Path) -> None:
@@ -70,11 +70,11 @@ def _removed(server: Live, bed: Bed, end: str = "") -> Scene:
     return Scene(server, lambda: move(file, aside), lambda: move(aside, file), sentence)
 
 
-def _log_removed(server: Live, bed: Bed) -> Scene:
+def _log_removed(server: Live, bed: StoreUnderTest) -> Scene:
     return _removed(server, bed, "-wal")
 
 
-def _read_only_database(server: Live, bed: Bed) -> Scene:
+def _read_only_database(server: Live, bed: StoreUnderTest) -> Scene:
     """As after a failover: every session ends, and a new one may only read."""
     name = bed.place.partition("?")[0].rpartition("/")[2]
 
@@ -95,7 +95,7 @@ def _read_only_database(server: Live, bed: Bed) -> Scene:
     )
 
 
-AILMENTS: dict[str, tuple[str, Callable[[Live, Bed], Scene]]] = {
+AILMENTS: dict[str, tuple[str, Callable[[Live, StoreUnderTest], Scene]]] = {
     "read_only": ("sqlite", _read_only),
     "full": ("sqlite", _full),
     "removed": ("sqlite", _removed),
@@ -114,7 +114,7 @@ def _watched_closely(monkeypatch: pytest.MonkeyPatch) -> None:
 def _served(problem: str, folder: Path) -> Iterator[Scene]:
     kind, make = AILMENTS[problem]
     with (
-        bed_of(kind, folder) as bed,
+        store_under_test(kind, folder) as bed,
         live(folder, LANGLAUF_STORE=bed.place, LANGLAUF_WORKERS="0", LANGLAUF_DELIVERIES="0") as server,
     ):
         scene = make(server, bed)

@@ -18,7 +18,7 @@ from tests.http.test_errors import assert_problem
 from tests.support.event_stream import PATIENCE, Stream, port_of, stream_of
 from tests.support.keys import bearer, make_key
 from tests.support.live import GATES, Live, live
-from tests.support.raw_http import Wire, get
+from tests.support.raw_http import RawConnection, get
 from tests.support.sqlite_edits import lengthen_log
 
 CUT = 'langlauf_log_events_total{event="stream_cut"}'
@@ -170,7 +170,7 @@ def test_a_long_poll_whose_client_leaves_gives_its_place_back(tmp_path: Path, ga
         GATES.wait_until_reached(gate)
         server.wait(job_id, until="running")
         for _ in range(3):
-            wires = [Wire(server.url) for _ in range(5)]
+            wires = [RawConnection(server.url) for _ in range(5)]
             for wire in wires:
                 wire.send(get(f"/analyze/jobs/{job_id}?wait=30"))
             _until_metric(server, "langlauf_polls_open", 5)

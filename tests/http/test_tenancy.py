@@ -17,7 +17,7 @@ from tests.http.strangers import Ask, Owned, asks, seen, unknown_ids
 from tests.support.keys import bearer, make_key
 from tests.support.live import GATES, Live, live
 from tests.support.postgres import fetch
-from tests.support.store_kinds import Bed, bed_of
+from tests.support.store_kinds import StoreUnderTest, store_under_test
 
 pytestmark = pytest.mark.both_stores
 #: Makes the headers that somebody of an org sends.
@@ -57,7 +57,7 @@ class House(msgspec.Struct, frozen=True):
     """A server with an owner who has jobs, and a stranger who has none."""
 
     server: Live
-    bed: Bed
+    bed: StoreUnderTest
     headers_for: HeadersFor
     owner: Owned
     #: a job of the owner that goes on
@@ -97,7 +97,7 @@ def house(request: pytest.FixtureRequest, store_kind: str, tmp_path_factory: pyt
     settings = {"LANGLAUF_CORS_ORIGINS": "https://ui.example", "LANGLAUF_SHUTDOWN_GRACE": "0", **environment}
     settings["LANGLAUF_DELIVERIES"] = "0"
     gate, folder = new_id(), tmp_path_factory.mktemp("tenancy")
-    with bed_of(store_kind, folder) as bed, live(folder, LANGLAUF_STORE=bed.place, **settings) as server:
+    with store_under_test(store_kind, folder) as bed, live(folder, LANGLAUF_STORE=bed.place, **settings) as server:
         headers = headers_for(server, "owner") | {"Prefer": "respond-async, wait=20", "Idempotency-Key": "shared-key"}
         text = f"secret-{new_id()}"
         hook = {"url": "https://hooks.example/owner", "name": text}

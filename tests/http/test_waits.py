@@ -13,7 +13,7 @@ from langlauf.clock import new_id
 from tests.http.test_errors import assert_problem
 from tests.support.live import GATES, Live, live
 from tests.support.processes import eventually
-from tests.support.raw_http import Wire
+from tests.support.raw_http import RawConnection
 
 STREAM = {"Accept": "text/event-stream"}
 WAITING = {"Prefer": "respond-async, wait=20"}
@@ -62,7 +62,7 @@ def _jobs(server: Live) -> list[dict[str, Any]]:
 def test_synchronous_requests_take_the_places_of_their_org(tmp_path: Path, gate: str) -> None:
     """With streams and long polls; past them 429 before anything is accepted. Who needs no place goes on."""
     with _live(tmp_path, LANGLAUF_LIMITS="max_streams_org=2") as server:
-        wires = [Wire(server.url) for _ in range(2)]
+        wires = [RawConnection(server.url) for _ in range(2)]
         wires[0].send(synchronous(gate, Prefer=WAITING["Prefer"]))
         GATES.wait_until_reached(gate)
         wires[1].send(synchronous(gate))
@@ -88,7 +88,7 @@ def test_synchronous_requests_take_the_places_of_their_org(tmp_path: Path, gate:
 
 def test_all_orgs_together_have_so_many_places_to_wait(tmp_path: Path, gate: str) -> None:
     """Over it 503 with Retry-After, and nothing is accepted."""
-    with _live(tmp_path, LANGLAUF_LIMITS="max_streams=1") as server, Wire(server.url) as wire:
+    with _live(tmp_path, LANGLAUF_LIMITS="max_streams=1") as server, RawConnection(server.url) as wire:
         wire.send(synchronous(gate))
         eventually(lambda: _waits(server) == 1)
         refused = server.http.post("/analyze", json={"query": "x"}, headers={"X-Org-Id": "other"})
@@ -100,7 +100,7 @@ def test_all_orgs_together_have_so_many_places_to_wait(tmp_path: Path, gate: str
 @pytest.mark.both_stores
 def test_a_synchronous_job_whose_caller_left_is_canceled(server: Live, gate: str) -> None:
     """By the system, as one that takes too long; its place comes back."""
-    with Wire(server.url) as wire:
+    with RawConnection(server.url) as wire:
         wire.send(synchronous(gate, X_Request_Id=gate[:32]))
         GATES.wait_until_reached(gate)
         assert _waits(server) == 1
@@ -114,7 +114,7 @@ def test_a_synchronous_job_whose_caller_left_is_canceled(server: Live, gate: str
 def test_an_asynchronous_job_whose_caller_left_goes_on(tmp_path: Path, gate: str) -> None:
     """The caller asked for a job and for a moment of waiting: the job is its own, the place is not."""
     with _live(tmp_path) as server:
-        with Wire(server.url) as wire:
+        with RawConnection(server.url) as wire:
             wire.send(synchronous(gate, Prefer=WAITING["Prefer"]))
             GATES.wait_until_reached(gate)
         eventually(lambda: _waits(server) == 0)
@@ -130,7 +130,7 @@ def test_a_job_that_another_caller_waits_for_goes_on(tmp_path: Path, gate: str) 
         for opens in (True, False):
             name = gate if opens else new_id()
             request = synchronous(name, Idempotency_Key=name)
-            first, second = Wire(server.url), Wire(server.url)
+            first, second = RawConnection(server.url), RawConnection(server.url)
             first.send(request)
             GATES.wait_until_reached(name)
             second.send(request)

@@ -13,9 +13,9 @@ from langlauf.clock import new_id
 from langlauf.delivery import webhook
 from langlauf.domain.delivery import MOST_ENDPOINTS
 from tests.http.test_errors import assert_problem
-from tests.support.listener import Listener, listening
 from tests.support.live import Live, live
 from tests.support.processes import eventually
+from tests.support.receiver import Receiver, answer, receiving
 
 URL = "https://hooks.example/jobs"
 FIELDS = {
@@ -25,9 +25,9 @@ FIELDS = {
 
 
 @pytest.fixture(scope="module")
-def receiver() -> Iterator[Listener]:
+def receiver() -> Iterator[Receiver]:
     """Somebody on this machine who takes webhooks."""
-    with listening() as found:
+    with receiving() as found:
         yield found
 
 
@@ -42,7 +42,7 @@ def calling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 @pytest.fixture
 def outside(monkeypatch: pytest.MonkeyPatch) -> None:
     """Receivers on this machine stand for public ones, of which an org is told what they answer."""
-    monkeypatch.setattr(webhook, "inner", lambda *_: False)
+    monkeypatch.setattr(webhook, "is_allowed_private", lambda *_: False)
 
 
 class Org:
@@ -187,21 +187,21 @@ def test_an_endpoint_that_is_removed_is_gone(org: Org) -> None:
     assert_problem(org.ask("POST", f"deliveries/{told['notification_id']}/replay"), 409, "endpoint_disabled")
 
 
-def test_after_a_rotation_both_secrets_sign_until_the_overlap_is_over(loud: Org, receiver: Listener) -> None:
+def test_after_a_rotation_both_secrets_sign_until_the_overlap_is_over(loud: Org, receiver: Receiver) -> None:
     """A message carries a signature for each; with no overlap, the one before is worth nothing at once."""
-    made = loud.add(receiver.url("rotated"))
+    made = loud.add(receiver.url("/rotated"))
     one = f"webhooks/{made['webhook']['endpoint_id']}"
     turned = loud.ask("POST", f"{one}/rotate").json()
     assert turned["webhook"]["secret_version"] == 2
     assert turned["webhook"]["former_secret_until"] is not None
     assert turned["secret"] != made["secret"]
     loud.ask("POST", f"{one}/test")
-    [sent] = receiver.take("rotated", 1)
+    [sent] = receiver.take(1, "/rotated")
     for secret in (made["secret"], turned["secret"]):
         Webhook(secret).verify(sent.body, sent.headers)
     last = loud.ask("POST", f"{one}/rotate", {"overlap": 0}).json()
     loud.ask("POST", f"{one}/test")
-    [sent] = receiver.take("rotated", 1)
+    [sent] = receiver.take(1, "/rotated")
     Webhook(last["secret"]).verify(sent.body, sent.headers)
     with pytest.raises(WebhookVerificationError):
         Webhook(turned["secret"]).verify(sent.body, sent.headers)
@@ -211,17 +211,17 @@ def test_after_a_rotation_both_secrets_sign_until_the_overlap_is_over(loud: Org,
 
 
 @pytest.mark.usefixtures("outside")
-def test_a_test_event_is_sent_at_once_and_what_came_back_is_told(loud: Org, receiver: Listener) -> None:
+def test_a_test_event_is_sent_at_once_and_what_came_back_is_told(loud: Org, receiver: Receiver) -> None:
     """Taken or not, with the status and the beginning of the answer; it is in no log, and changes no health."""
-    made = loud.add(receiver.url("tried"))
+    made = loud.add(receiver.url("/tried"))
     one = f"webhooks/{made['webhook']['endpoint_id']}"
     taken = loud.ask("POST", f"{one}/test").json()
     assert (taken["taken"], taken["status_code"], taken["error"]) == (True, 200, None)
-    [sent] = receiver.take("tried", 1)
+    [sent] = receiver.take(1, "/tried")
     event = Webhook(made["secret"]).verify(sent.body, sent.headers)
     assert event["type"] == "api.analyze.webhook.test"
     assert event["data"]["endpoint_id"] == made["webhook"]["endpoint_id"]
-    receiver.answers["tried"] = (500, b"no token=abcdef123456")
+    receiver.manners["/tried"] = answer(500, "no token=abcdef123456")
     refused = loud.ask("POST", f"{one}/test").json()
     assert (refused["taken"], refused["status_code"]) == (False, 500)
     assert refused["reply"] == "no token=[redacted]"
@@ -229,9 +229,9 @@ def test_a_test_event_is_sent_at_once_and_what_came_back_is_told(loud: Org, rece
     assert loud.ask("GET", one).json()["webhook"]["status"] == "working"
 
 
-def test_tests_and_replays_are_rate_limited(loud: Org, receiver: Listener) -> None:
+def test_tests_and_replays_are_rate_limited(loud: Org, receiver: Receiver) -> None:
     """429 with when to come back; another org is not held up."""
-    one = f"webhooks/{loud.add(receiver.url('often'))['webhook']['endpoint_id']}"
+    one = f"webhooks/{loud.add(receiver.url('/often'))['webhook']['endpoint_id']}"
     for path, rate, done in (("test", TESTS, 200), ("replay", REPLAYS, 202)):
         answers = [loud.ask("POST", f"{one}/{path}") for _ in range(rate.quota)]
         assert {answer.status_code for answer in answers} == {done}
@@ -243,21 +243,21 @@ def test_tests_and_replays_are_rate_limited(loud: Org, receiver: Listener) -> No
 
 
 @pytest.mark.usefixtures("outside")
-def test_the_log_of_deliveries_has_every_attempt(loud: Org, receiver: Listener) -> None:
+def test_the_log_of_deliveries_has_every_attempt(loud: Org, receiver: Receiver) -> None:
     """A message that is refused twice is failed, with both attempts; replayed, it arrives under its old id."""
-    made = loud.add(receiver.url("log"), events=["completed"])
-    receiver.answers["log"] = (503, b"later")
+    made = loud.add(receiver.url("/log"), events=["completed"])
+    receiver.manners["/log"] = answer(503, "later")
     job_id = loud.run()
     [told] = eventually(lambda: loud.deliveries(job=job_id, status="failed"))
-    refused = receiver.take("log", 2)
+    refused = receiver.take(2, "/log")
     assert {one.headers["webhook-id"] for one in refused} == {told["notification_id"]}
     assert (told["target"], told["endpoint_id"]) == (made["webhook"]["url"], made["webhook"]["endpoint_id"])
-    receiver.answers["log"] = (204, b"")
+    receiver.manners["/log"] = answer(204)
     path = f"deliveries/{told['notification_id']}"
     again = loud.ask("POST", f"{path}/replay")
     assert (again.status_code, again.json()["delivery"]["notification_id"]) == (202, told["notification_id"])
     eventually(lambda: loud.deliveries(job=job_id, status="sent"))
-    [arrived] = receiver.take("log", 1)
+    [arrived] = receiver.take(1, "/log")
     assert arrived.headers["webhook-id"] == told["notification_id"]
     followed = loud.ask("GET", path).json()
     assert followed["delivery"]["delivery_status"] == "sent"
@@ -267,7 +267,7 @@ def test_the_log_of_deliveries_has_every_attempt(loud: Org, receiver: Listener) 
         (1, 503, "pending"),
     ]
     assert loud.ask("POST", f"{path}/replay").status_code == 202  # one that arrived may be sent again, too
-    receiver.take("log", 1)
+    receiver.take(1, "/log")
 
 
 def test_deliveries_are_paged_and_filtered(org: Org) -> None:

@@ -9,7 +9,7 @@ import pytest
 from langlauf.domain.delivery import Notification
 from langlauf.telemetry.log import LogEvent
 from tests.delivery.rig import Rig, rig
-from tests.support.smtp_server import PASSWORD, PostOffice, Taken, post_office_beside
+from tests.support.smtp_server import PASSWORD, SmtpServer, Taken, smtp_server_in_thread
 
 FROM = "Jobs <jobs@sender.example>"
 TO = "who@mail.example"
@@ -19,7 +19,7 @@ PUBLIC = "https://jobs.example/app"
 class Post(Rig):
     """A server that sends mail, and who takes it."""
 
-    office: PostOffice
+    office: SmtpServer
 
     def run(self, org: str, analysis: str = "echo", *, language: str | None = None, **values: Any) -> dict[str, Any]:
         """A job that has ended, and of whose end somebody wants to hear."""
@@ -39,7 +39,7 @@ class Post(Rig):
 @pytest.fixture(scope="module")
 def post(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Post]:
     folder = tmp_path_factory.mktemp("post")
-    with post_office_beside() as office:
+    with smtp_server_in_thread() as office:
         settings = {"LANGLAUF_SMTP": f"smtp://127.0.0.1:{office.port}", "LANGLAUF_MAIL_FROM": FROM}
         with rig(folder, **settings, LANGLAUF_PUBLIC_URL=PUBLIC) as running:
             made = Post(running.live)
@@ -150,7 +150,7 @@ def told(caplog: pytest.LogCaptureFixture) -> Callable[[LogEvent], list[dict[str
 
 def test_on_postgresql_as_well(tmp_path: Path, database: str) -> None:
     """With the language of the wish, and tried again where the server is busy."""
-    with post_office_beside() as office:
+    with smtp_server_in_thread() as office:
         office.answers["RCPT"] = ["450 4.2.0 greylisted"]
         settings = {"LANGLAUF_SMTP": f"smtp://127.0.0.1:{office.port}", "LANGLAUF_MAIL_FROM": FROM}
         with rig(tmp_path, LANGLAUF_STORE=database, **settings) as running:
@@ -178,7 +178,7 @@ def test_a_server_that_hangs_holds_up_nobody_for_long(
     tmp_path: Path, told: Callable[[LogEvent], list[dict[str, Any]]]
 ) -> None:
     """Each try ends at its deadline; after the last one the mail has failed, and the password is nowhere."""
-    with post_office_beside() as office:
+    with smtp_server_in_thread() as office:
         settings = {
             "LANGLAUF_SMTP": f"smtp://post:pass%40word%3A1%2F2@127.0.0.1:{office.port}",
             "LANGLAUF_MAIL_FROM": FROM,

@@ -11,14 +11,14 @@ from langlauf.cli.main import main
 from langlauf.domain.errors import SettingsError
 from langlauf.domain.mail import MailSender, MailServer, read_mail_server, read_sender
 from langlauf.settings import load_settings
-from tests.support.smtp_server import PASSWORD, PostOffice, post_office_beside
+from tests.support.smtp_server import PASSWORD, SmtpServer, smtp_server_in_thread
 
 TO = "who@mail.example"
 
 
 @pytest.fixture(scope="module")
-def office() -> Iterator[PostOffice]:
-    with post_office_beside() as made:
+def office() -> Iterator[SmtpServer]:
+    with smtp_server_in_thread() as made:
         yield made
 
 
@@ -28,12 +28,12 @@ def run(*words: str, **environment: str) -> Result:
     return CliRunner().invoke(main, ["mail-test", *words], env={**names, **environment})
 
 
-def through(office: PostOffice, *words: str, login: str = "") -> Result:
+def through(office: SmtpServer, *words: str, login: str = "") -> Result:
     smtp = f"smtp://{login}127.0.0.1:{office.port}"
     return run(TO, *words, LANGLAUF_SMTP=smtp, LANGLAUF_MAIL_FROM="Jobs <jobs@sender.example>")
 
 
-def test_a_mail_that_is_taken(office: PostOffice) -> None:
+def test_a_mail_that_is_taken(office: SmtpServer) -> None:
     """Says what the server said, and sends what it says."""
     shown = through(office, "--mail-language", "de")
     assert (shown.exit_code, shown.stdout) == (
@@ -61,7 +61,7 @@ def test_a_mail_that_is_taken(office: PostOffice) -> None:
         ("RCPT", "cut", 5, "may pass by itself"),
     ],
 )
-def test_a_mail_that_is_not_taken(office: PostOffice, step: str, said: str, code: int, advice: str) -> None:
+def test_a_mail_that_is_not_taken(office: SmtpServer, step: str, said: str, code: int, advice: str) -> None:
     """Says why, and what to look at."""
     office.answers[step] = [said]
     shown = through(office)
@@ -70,7 +70,7 @@ def test_a_mail_that_is_not_taken(office: PostOffice, step: str, said: str, code
     assert advice in shown.stderr
 
 
-def test_a_wrong_password_is_not_shown(office: PostOffice) -> None:
+def test_a_wrong_password_is_not_shown(office: SmtpServer) -> None:
     """Neither where it is refused nor where the address of the server cannot be read."""
     shown = through(office, login="post:secretly@")
     assert (shown.exit_code, "535" in shown.stderr) == (1, True)

@@ -14,7 +14,7 @@ from tests.http.test_errors import assert_problem
 from tests.mail.test_arriving import FROM, PUBLIC, TO, Post, texts
 from tests.support.live import live
 from tests.support.postgres import fresh_database
-from tests.support.smtp_server import post_office_beside
+from tests.support.smtp_server import smtp_server_in_thread
 from tests.ui.outline import assert_page
 
 FIELD = "options.async_mode.notify.email"
@@ -38,7 +38,7 @@ def stored(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def post(stored: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Post]:
-    with post_office_beside() as office:
+    with smtp_server_in_thread() as office:
         settings = {"LANGLAUF_SMTP": f"smtp://127.0.0.1:{office.port}", "LANGLAUF_MAIL_FROM": FROM, **RULES, **stored}
         with rig(tmp_path_factory.mktemp("rules"), **settings, LANGLAUF_PUBLIC_URL=PUBLIC) as running:
             made = Post(running.live)
@@ -128,7 +128,7 @@ def test_the_page_asks_in_the_readers_language(post: Post) -> None:
 
 def test_without_a_public_address_the_sender_is_written_to(tmp_path: Path) -> None:
     """A mailbox that a person reads: no link, and no click."""
-    with post_office_beside() as office:
+    with smtp_server_in_thread() as office:
         settings = {"LANGLAUF_SMTP": f"smtp://127.0.0.1:{office.port}", "LANGLAUF_MAIL_FROM": FROM}
         with rig(tmp_path, **settings) as running:
             post = Post(running.live)

@@ -15,7 +15,7 @@ from langlauf.delivery.smtp import Answer, send
 from langlauf.domain.mail import Email, MailSender, read_mail_server
 from tests.support.certificates import make_certificate
 from tests.support.processes import eventually
-from tests.support.smtp_server import PASSWORD, USER, PostOffice, post_office
+from tests.support.smtp_server import PASSWORD, USER, SmtpServer, smtp_server
 from tests.support.stores import START
 
 SENDER = MailSender("jobs@sender.example", "Jobs")
@@ -32,11 +32,11 @@ async def sent(address: str, seconds: float = 60.0) -> Answer:
     return await send(read_mail_server(address), SENDER, TO, mail(), seconds=seconds)
 
 
-def through(use: Callable[[PostOffice], Awaitable[Answer]], **how: Any) -> tuple[Answer, PostOffice]:
+def through(use: Callable[[SmtpServer], Awaitable[Answer]], **how: Any) -> tuple[Answer, SmtpServer]:
     """Sends through a server and tells what both sides have."""
 
-    async def run() -> tuple[Answer, PostOffice]:
-        async with post_office(**how) as office:
+    async def run() -> tuple[Answer, SmtpServer]:
+        async with smtp_server(**how) as office:
             return await use(office), office
 
     return asyncio.run(run())
@@ -114,7 +114,7 @@ def test_a_refused_login_is_a_matter_of_settings() -> None:
     wrong, _ = through(lambda office: sent(f"smtp://post:wrong@127.0.0.1:{office.port}"), login=True)
     assert (wrong.verdict, wrong.code) == ("settings", 535)
 
-    def busy(office: PostOffice) -> Awaitable[Answer]:
+    def busy(office: SmtpServer) -> Awaitable[Answer]:
         office.answers["AUTH"] = ["454 4.7.0 try later", "454 4.7.0 try later"]
         return sent(f"smtp://{LOGIN}127.0.0.1:{office.port}")
 
@@ -140,7 +140,7 @@ def test_a_refused_login_is_a_matter_of_settings() -> None:
 def test_what_each_answer_means(step: str, said: str, verdict: str) -> None:
     """By its number and by what was asked."""
 
-    def use(office: PostOffice) -> Awaitable[Answer]:
+    def use(office: SmtpServer) -> Awaitable[Answer]:
         office.answers[step] = [said]
         return sent(f"smtp://127.0.0.1:{office.port}")
 
@@ -153,7 +153,7 @@ def test_what_each_answer_means(step: str, said: str, verdict: str) -> None:
 def test_a_mail_whose_last_answer_got_lost_counts_as_not_taken() -> None:
     """It is sent again, and both have the same mark: whoever gets two can tell."""
 
-    async def twice(office: PostOffice) -> Answer:
+    async def twice(office: SmtpServer) -> Answer:
         office.answers["DATA"] = ["cut"]
         first = await sent(f"smtp://127.0.0.1:{office.port}")
         assert first.verdict == "later", first

@@ -7,7 +7,7 @@ from urllib.parse import urljoin
 import pytest
 
 from langlauf.client import Client
-from tests.support.uvicorn_process import Foreign, uvicorn
+from tests.support.uvicorn_process import UvicornProcess, uvicorn
 from tests.ui.outline import Outline
 
 FRAMEWORKS = ("starlette", "fastapi", "django")
@@ -16,7 +16,7 @@ ADA = {"Authorization": "Bearer token-of-ada"}
 
 
 @pytest.fixture(scope="module", params=FRAMEWORKS)
-def mounted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
+def mounted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[UvicornProcess]:
     """One of the examples. Its lifespan ends with the server: the last connection takes its log away."""
     folder = tmp_path_factory.mktemp(request.param)
     with uvicorn(f"mounted_{request.param}:app", folder) as server:
@@ -27,7 +27,7 @@ def mounted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         assert not (folder / "store.db-wal").exists()
 
 
-def test_a_job_goes_its_whole_way(mounted: Foreign) -> None:
+def test_a_job_goes_its_whole_way(mounted: UvicornProcess) -> None:
     """Submitted, followed and read through the addresses that the answers themselves give."""
     headers = {"Prefer": "respond-async"}
     accepted = mounted.http.post("/tools/analyze", json={"text": "one two three"}, headers=headers)
@@ -43,7 +43,7 @@ def test_a_job_goes_its_whole_way(mounted: Foreign) -> None:
     assert waited.headers["content-location"] == f"/tools/analyze/jobs/{waited.json()['job_id']}"
 
 
-def test_the_pages_of_a_list_and_the_meaning_of_an_error_are_under_the_prefix(mounted: Foreign) -> None:
+def test_the_pages_of_a_list_and_the_meaning_of_an_error_are_under_the_prefix(mounted: UvicornProcess) -> None:
     """`Link` and `type` lead somewhere."""
     for text in ("a", "b", "c"):
         mounted.http.post("/tools/analyze", json={"text": text})
@@ -58,7 +58,7 @@ def test_the_pages_of_a_list_and_the_meaning_of_an_error_are_under_the_prefix(mo
     assert document["servers"] == [{"url": "/tools"}]
 
 
-def test_every_link_of_every_page_leads_somewhere(mounted: Foreign) -> None:
+def test_every_link_of_every_page_leads_somewhere(mounted: UvicornProcess) -> None:
     """Style sheet included; the page about an address that does not exist has right links too."""
     done = mounted.http.post("/tools/analyze", json={"text": "x y"}).json()
     starts = ("", f"jobs/{done['job_id']}", f"results/{done['result_id']}", "docs", "problems", "a/b/c")
@@ -76,7 +76,7 @@ def test_every_link_of_every_page_leads_somewhere(mounted: Foreign) -> None:
     assert (bare.status_code, urljoin("/tools", bare.headers["location"]).endswith("/tools/")) == (307, True)
 
 
-def test_the_outer_application_submits_without_http(mounted: Foreign) -> None:
+def test_the_outer_application_submits_without_http(mounted: UvicornProcess) -> None:
     """Its own route hands out a job that the mounted API knows."""
     later = mounted.http.post("/count/one two")
     assert later.status_code == 202, later.text
@@ -85,7 +85,7 @@ def test_the_outer_application_submits_without_http(mounted: Foreign) -> None:
     assert mounted.http.get("/tools/ready").json()["status"] == "ready"
 
 
-def test_the_client_works_under_the_prefix(mounted: Foreign) -> None:
+def test_the_client_works_under_the_prefix(mounted: UvicornProcess) -> None:
     """Its address is that of the mount point."""
     with Client(f"{str(mounted.http.base_url).rstrip('/')}/tools", key="token-of-ada") as client:
         assert client.submit("word_count", text="a b c d").result(timeout=60) == {"words": 4}

@@ -19,7 +19,7 @@ from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.postgres.migrate import roles_sql
 from tests.support.outbox import told
 from tests.support.postgres import address, execute, fetch, fresh_database, shared_server
-from tests.support.stores import Maker, SetClock
+from tests.support.stores import JobFactory, SetClock
 from tests.support.submissions import accept
 
 ORGS = ("org-a", "org-b")
@@ -55,7 +55,7 @@ async def fill(url: str) -> None:
     store: Any = await PostgresStore.open(url, hints=Hints(), clock=clock)
     try:
         for org in ORGS:
-            await told(Maker(store, clock, org))
+            await told(JobFactory(store, clock, org))
         for number in range(_JOBS):
             for org in ORGS:
                 await accept(store, clock, org=org, query=f"a secret of {org} {number}")

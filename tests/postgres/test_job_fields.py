@@ -13,7 +13,7 @@ from langlauf.store.postgres.migrate import PACKAGE, functions_in, migrate
 from tests.support.extra_field import NOTE, ask, program_with_a_note
 from tests.support.postgres import fetch
 from tests.support.stores import SetClock
-from tests.support.submissions import accept, look
+from tests.support.submissions import accept, read_job
 
 #: How the view of jobs begins.
 VIEW = ", ".join(JOB_FIELDS[:5])
@@ -43,7 +43,7 @@ def test_a_host_reads_jobs_beside_one_of_a_later_release(database: str) -> None:
         store = await PostgresStore.open(database, hints=Hints())
         try:
             job = await accept(store, SetClock())
-            found = (await look(store, job.job_id)).job
+            found = (await read_job(store, job.job_id)).job
             assert (found.job_id, found.org_id, found.queued_at, found.timeout_seconds) == (
                 job.job_id,
                 job.org_id,

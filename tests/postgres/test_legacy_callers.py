@@ -19,7 +19,7 @@ from langlauf.settings import BY_NAME
 from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.postgres.snapshot import check_database
 from tests.support.postgres import address, execute, fetch, fresh_database, own_server
-from tests.support.stores import LEASE_SECONDS, Maker, SetClock
+from tests.support.stores import LEASE_SECONDS, JobFactory, SetClock
 from tests.support.submissions import accept
 
 Scene = Callable[[Any, SetClock], Awaitable[None]]
@@ -86,7 +86,7 @@ async def overdue(store: Any, clock: SetClock) -> None:
     short: dict[str, Any] = {"timeout_seconds": 1.0}
     for number, rules in enumerate((short, short | {"max_retries": 0}, LONG, LONG)):
         await claimed(store, clock, job_id=f"00000000-0000-4000-8000-00000000000{number}", **rules)
-    await Maker(store, clock)._ask_to_stop("00000000-0000-4000-8000-000000000003")
+    await JobFactory(store, clock)._ask_to_stop("00000000-0000-4000-8000-000000000003")
 
 
 def test_nothing_found(database: str) -> None:
@@ -218,7 +218,7 @@ def test_ids_that_are_no_uuids(database: str) -> None:
 
 
 async def _every_state(store: Any, clock: SetClock) -> dict[str, str]:
-    make = Maker(store, clock)
+    make = JobFactory(store, clock)
     found = {
         "pending": (await make.queued()).job_id,
         "generating": (await make.running()).lease.job_id,
@@ -313,7 +313,7 @@ def test_details_that_cannot_be_shown(database: str, meta: str) -> None:
     """One row with details that the type cannot hold does not keep the others from a reader."""
 
     async def scene(store: Any, clock: SetClock) -> None:
-        await Maker(store, clock).failed()
+        await JobFactory(store, clock).failed()
         [claim] = await claimed(store, clock)
         details = {"trace": "Traceback", "at": 2}
         assert await store.record(claim.lease, Failed(code="x" * 60, message="No.", retryable=False, meta=details))

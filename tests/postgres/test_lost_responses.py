@@ -18,7 +18,7 @@ from langlauf.store.postgres.driver import PostgresStore
 from tests.support.network import NoNetwork, network
 from tests.support.postgres import fetch, own_server
 from tests.support.relay import Draw, Loss, Relay, function_of, relayed
-from tests.support.stores import Maker, SetClock
+from tests.support.stores import JobFactory, SetClock
 
 CUT = (Loss.ANSWERED, Loss.UNDERWAY)
 ENDS: dict[str, Callable[[], Write]] = {
@@ -39,11 +39,11 @@ def _first_of(function: str, loss: Loss) -> Draw:
 
 
 @asynccontextmanager
-async def _behind_a_relay(url: str, draw: Draw) -> AsyncIterator[tuple[Relay, Maker]]:
+async def _behind_a_relay(url: str, draw: Draw) -> AsyncIterator[tuple[Relay, JobFactory]]:
     async with relayed(url, "127.0.0.1", draw) as (relay, through):
         store = await PostgresStore.open(through, hints=Hints(), clock=SetClock(), notify=False)
         try:
-            yield relay, Maker(store, SetClock())
+            yield relay, JobFactory(store, SetClock())
         finally:
             await store.close()
 
@@ -128,7 +128,7 @@ def test_what_was_refused_is_not_carried_out_when_the_network_is_back(
 
     async def main() -> None:
         store = await PostgresStore.open(url, hints=Hints(), clock=SetClock(), notify=False)
-        maker = Maker(store, SetClock())
+        maker = JobFactory(store, SetClock())
         await maker.queued()
         await asyncio.sleep(_SETTLED)
         cut()

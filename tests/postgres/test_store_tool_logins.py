@@ -13,8 +13,8 @@ from langlauf.cli.main import main
 from langlauf.store.postgres.migrate import roles_sql
 from langlauf.store.protocol import Store
 from tests.support.postgres import address, execute, fresh_database, shared_server
-from tests.support.store_kinds import bed_of
-from tests.support.stores import Maker, SetClock
+from tests.support.store_kinds import store_under_test
+from tests.support.stores import JobFactory, SetClock
 from tests.support.v1_store import FULL
 
 
@@ -47,10 +47,10 @@ def test_the_owner_needs_no_more_rights(database: tuple[str, str], tmp_path: Pat
     earlier, out, back = tmp_path / "earlier.json", tmp_path / "out.json", tmp_path / "back.db"
     earlier.write_text(json.dumps(FULL))
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         await make.one_of_each()
 
-    with bed_of("sqlite", tmp_path) as source:
+    with store_under_test("sqlite", tmp_path) as source:
         source.play(scene)
         made = run("copy-store", "--json", source.place, owner)
     assert made.exit_code == 0, made.output

@@ -18,8 +18,8 @@ from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.postgres.snapshot import check_database
 from tests.support.broken_store import Breakable, breakable
 from tests.support.postgres import execute, fetch
-from tests.support.store_kinds import Bed, bed_of
-from tests.support.stores import Maker, SetClock
+from tests.support.store_kinds import StoreUnderTest, store_under_test
+from tests.support.stores import JobFactory, SetClock
 from tests.support.v1_store import FULL, earlier_store
 
 _CHANGES = {
@@ -44,9 +44,9 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Breakable]:
 
 
 @pytest.fixture
-def bed(tmp_path: Path) -> Iterator[Bed]:
+def bed(tmp_path: Path) -> Iterator[StoreUnderTest]:
     """An empty store."""
-    with bed_of("postgres", tmp_path) as made:
+    with store_under_test("postgres", tmp_path) as made:
         yield made
 
 
@@ -86,11 +86,11 @@ def test_an_index_that_is_not_whole_is_told(broken: Breakable) -> None:
     ]
 
 
-def test_a_check_sees_one_moment_and_changes_nothing(bed: Bed) -> None:
+def test_a_check_sees_one_moment_and_changes_nothing(bed: StoreUnderTest) -> None:
     """Writes that come while a check is under way do not show in it, and it writes nothing itself."""
     clock = SetClock()
 
-    async def scene(store: PostgresStore, make: Maker, clock: SetClock) -> None:
+    async def scene(store: PostgresStore, make: JobFactory, clock: SetClock) -> None:
         await make.one_of_each()
 
     bed.play(scene, clock)  # type: ignore[arg-type]
@@ -111,7 +111,7 @@ def run(command: object, *arguments: object) -> Result:
     return CliRunner().invoke(command, [str(argument) for argument in arguments])  # type: ignore[arg-type]
 
 
-def test_the_commands_take_a_database(bed: Bed, tmp_path: Path) -> None:
+def test_the_commands_take_a_database(bed: StoreUnderTest, tmp_path: Path) -> None:
     """What was imported is sound and comes out again as it does from a file."""
     earlier, out, from_file = tmp_path / "earlier.json", tmp_path / "out.json", tmp_path / "file.json"
     earlier.write_text(json.dumps(FULL))
@@ -140,10 +140,10 @@ def _without_times(path: Path) -> object:
 _OF_THE_IMPORT = frozenset({"updated_at", "next_attempt_at", "request_id", "trace_id", "imported_at"})
 
 
-def test_a_broken_database_ends_the_command_with_1(bed: Bed) -> None:
+def test_a_broken_database_ends_the_command_with_1(bed: StoreUnderTest) -> None:
     """The list of what is broken is printed; a database that is not there ends it with 2, and no password is shown."""
 
-    async def scene(store: PostgresStore, make: Maker, clock: SetClock) -> None:
+    async def scene(store: PostgresStore, make: JobFactory, clock: SetClock) -> None:
         await make.queued()
 
     bed.play(scene)  # type: ignore[arg-type]
@@ -156,7 +156,7 @@ def test_a_broken_database_ends_the_command_with_1(bed: Bed) -> None:
     assert "hunter22" not in away.output
 
 
-def test_a_job_that_is_there_already_is_not_imported(bed: Bed, tmp_path: Path) -> None:
+def test_a_job_that_is_there_already_is_not_imported(bed: StoreUnderTest, tmp_path: Path) -> None:
     """Nothing of a file is taken over where one of its jobs is known, and other files still are."""
     earlier = tmp_path / "one.json"
     earlier.write_text(json.dumps(FULL))
@@ -169,7 +169,7 @@ def test_a_job_that_is_there_already_is_not_imported(bed: Bed, tmp_path: Path) -
     assert fetch(bed.place, "SELECT count(*) FROM langlauf.job_events") == before
 
 
-def test_two_programs_import_once(bed: Bed, tmp_path: Path) -> None:
+def test_two_programs_import_once(bed: StoreUnderTest, tmp_path: Path) -> None:
     """Imports take turns: of two at the same time, one brings the jobs."""
     earlier = tmp_path / "one.json"
     earlier.write_text(json.dumps(FULL))
@@ -183,10 +183,10 @@ def test_two_programs_import_once(bed: Bed, tmp_path: Path) -> None:
     assert list(check_database(bed.place)) == []
 
 
-def test_imported_jobs_come_behind_those_that_wait(bed: Bed, tmp_path: Path) -> None:
+def test_imported_jobs_come_behind_those_that_wait(bed: StoreUnderTest, tmp_path: Path) -> None:
     """A lane that had jobs goes on counting tickets, and the count of what waits grows by what came."""
 
-    async def scene(store: PostgresStore, make: Maker, clock: SetClock) -> None:
+    async def scene(store: PostgresStore, make: JobFactory, clock: SetClock) -> None:
         await make.queued()
 
     bed.play(scene)  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.support.postgres_stores import ReusedDatabase
-from tests.support.store_kinds import Bed, bed_of
+from tests.support.store_kinds import StoreUnderTest, store_under_test
 from tests.support.stores import SetClock
 
 Body = Callable[[Store, SetClock], Awaitable[None]]
@@ -119,14 +119,14 @@ def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Harness:
 
 
 @pytest.fixture(params=["postgres", "sqlite"])
-def bed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bed]:
+def bed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoreUnderTest]:
     """A store of each kind that keeps what it was told, to look into past its driver."""
-    with bed_of(request.param, tmp_path) as place:
+    with store_under_test(request.param, tmp_path) as place:
         yield place
 
 
 @pytest.fixture(params=["memory", "postgres", "sqlite"])
-def any_bed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bed]:
+def any_bed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoreUnderTest]:
     """A store of each kind."""
-    with bed_of(request.param, tmp_path) as place:
+    with store_under_test(request.param, tmp_path) as place:
         yield place

@@ -9,7 +9,7 @@ from langlauf.domain.outcome import Completed, Released, Retry
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
 from tests.support.stores import LEASE_SECONDS, SetClock
-from tests.support.submissions import ORG, claim, event_types, look, started, wish_to_cancel
+from tests.support.submissions import ORG, cancel_request, claim, event_types, read_job, started
 
 #: The sixth event is the last that tells of progress; the first two are those of the start.
 FEW_EVENTS = JobBounds(events=10)
@@ -39,14 +39,14 @@ def test_the_last_progress_that_is_stored_says_so(harness: Harness) -> None:
         made = await started(store, clock)
         answers = await _news(store, made, range(1, 7), FEW_EVENTS)
         assert answers == [WriteResult.WRITTEN] * 3 + [WriteResult.EVENTS_FULL] * 3
-        before = await look(store, made.lease.job_id)
+        before = await read_job(store, made.lease.job_id)
         assert (before.job.progress_percent, before.job.step, before.job.event_seq) == (4, "at 4", 6)
         assert before.job.limit_reached == "events"
         clock.pass_(1)
         assert await store.record(made.lease, _partial(50, FEW_EVENTS)) is WriteResult.EVENTS_FULL
         # A bound that was raised since does not let it go on: the log has said that nothing follows.
         assert await store.record(made.lease, Progress(percent=60)) is WriteResult.EVENTS_FULL
-        assert await look(store, made.lease.job_id) == before
+        assert await read_job(store, made.lease.job_id) == before
         assert await store.tenant(ORG).results(made.lease.job_id) == []
         notice = {"progress_percent": 4, "step": "at 4", "limit": "events"}
         assert await _limits(store, made) == [("job.progress", notice)]
@@ -67,9 +67,9 @@ def test_past_the_bound_everything_that_ends_is_stored(harness: Harness) -> None
             assert await store.record(made.lease, Progress(percent=70, bounds=FEW_EVENTS)) is WriteResult.EVENTS_FULL
             assert await store.record(made.lease, Released())
         [made] = await claim(store)
-        await store.cancel(wish_to_cancel(made.lease.job_id))
+        await store.cancel(cancel_request(made.lease.job_id))
         assert await store.record(made.lease, Completed(result_id="final", payload='{"n":1}'))
-        job = (await look(store, made.lease.job_id)).job
+        job = (await read_job(store, made.lease.job_id)).job
         assert (job.status, job.result_id, job.progress_percent) == ("completed", "final", 100)
         kinds = await event_types(store, made.lease.job_id)
         assert kinds[6:] == [
@@ -89,11 +89,11 @@ def test_a_partial_that_does_not_fit_is_progress_without_a_snapshot(harness: Har
         made = await started(store, clock)
         answers = [await store.record(made.lease, _partial(percent, FEW_BYTES)) for percent in (10, 20, 30)]
         assert answers == [WriteResult.WRITTEN, WriteResult.WRITTEN, WriteResult.PARTIALS_FULL]
-        job = (await look(store, made.lease.job_id)).job
+        job = (await read_job(store, made.lease.job_id)).job
         assert (job.partial_count, job.partial_bytes, job.progress_percent, job.step) == (2, 20, 30, "at 30")
         assert (job.limit_reached, job.status, job.event_seq) == ("partials", "partial", 5)
         assert await store.record(made.lease, _partial(40, JobBounds(), payload="1")) is WriteResult.PARTIALS_FULL
-        assert (await look(store, made.lease.job_id)).job == job
+        assert (await read_job(store, made.lease.job_id)).job == job
         assert await store.record(made.lease, Progress(percent=50, bounds=FEW_BYTES)) is WriteResult.PARTIALS_FULL
         results = await store.tenant(ORG).results(made.lease.job_id)
         assert [(one.result_kind, one.result_seq) for one in results] == [("partial", 1), ("partial", 2)]
@@ -115,7 +115,7 @@ def test_one_event_for_each_bound(harness: Harness) -> None:
         assert await store.record(made.lease, _partial(1, bounds)) is WriteResult.PARTIALS_FULL
         answers = await _news(store, made, range(2, 7), bounds)
         assert answers == [WriteResult.PARTIALS_FULL] * 2 + [WriteResult.EVENTS_FULL] * 3
-        assert (await look(store, made.lease.job_id)).job.limit_reached == "events"
+        assert (await read_job(store, made.lease.job_id)).job.limit_reached == "events"
         assert [facts["limit"] for _, facts in await _limits(store, made)] == ["partials", "events"]
 
     harness.run(body)
@@ -128,7 +128,7 @@ def test_a_partial_can_reach_the_bound_of_events(harness: Harness) -> None:
         made = await started(store, clock)
         answers = [await store.record(made.lease, _partial(percent, FEW_EVENTS)) for percent in range(1, 7)]
         assert answers == [WriteResult.WRITTEN] * 3 + [WriteResult.EVENTS_FULL] * 3
-        job = (await look(store, made.lease.job_id)).job
+        job = (await read_job(store, made.lease.job_id)).job
         assert (job.partial_count, job.progress_percent, job.limit_reached) == (3, 4, "events")
         assert len(await store.tenant(ORG).results(made.lease.job_id)) == 3
         assert [kind for kind, _ in await _limits(store, made)] == ["job.progress"]
@@ -157,6 +157,6 @@ def test_all_that_a_partial_stores_is_counted(harness: Harness) -> None:
         write = Partial(result_id=new_id(), payload='"ä"', summary='"s"', views="[]")
         assert await store.record(made.lease, write)
         assert await store.record(made.lease, write)  # again, as after a lost answer: it is counted once
-        assert (await look(store, made.lease.job_id)).job.partial_bytes == 4 + 3 + 2
+        assert (await read_job(store, made.lease.job_id)).job.partial_bytes == 4 + 3 + 2
 
     harness.run(body)

@@ -6,7 +6,7 @@ from langlauf.domain.state import Status
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
 from tests.support.stores import LEASE_SECONDS, SetClock
-from tests.support.submissions import accept, claim, event_types, look, started, wish_to_cancel
+from tests.support.submissions import accept, cancel_request, claim, event_types, read_job, started
 
 
 def test_jobs_are_claimed_in_the_order_they_came(harness: Harness) -> None:
@@ -25,7 +25,7 @@ def test_a_claim_starts_the_job(harness: Harness) -> None:
 
     async def body(store: Store, clock: SetClock) -> None:
         made = await started(store, clock, query="Bern")
-        job = (await look(store, made.lease.job_id)).job
+        job = (await read_job(store, made.lease.job_id)).job
         assert (job.status, job.attempt, job.started_at) == (Status.RUNNING, 1, made.started_at)
         assert made.payload == '{"query":"Bern"}'
         assert await event_types(store, job.job_id) == ["job.queued", "job.running"]
@@ -67,7 +67,7 @@ def test_a_lane_is_not_punished_for_jobs_it_canceled(harness: Harness) -> None:
     async def body(store: Store, clock: SetClock) -> None:
         for _ in range(20):
             job = await accept(store, clock, org="org-a")
-            await store.cancel(wish_to_cancel(job.job_id))
+            await store.cancel(cancel_request(job.job_id))
         await accept(store, clock, org="org-b")
         await accept(store, clock, org="org-a")
         assert {made.lease.org_id for made in await claim(store, 2)} == {"org-a", "org-b"}
@@ -145,7 +145,7 @@ def test_what_was_lost_goes_on_before_others_begin(harness: Harness) -> None:
     async def body(store: Store, clock: SetClock) -> None:
         jobs = [await accept(store, clock) for _ in range(5)]
         assert len(await claim(store, 5, max_running=3)) == 3
-        await store.cancel(wish_to_cancel(jobs[2].job_id))
+        await store.cancel(cancel_request(jobs[2].job_id))
         clock.pass_(LEASE_SECONDS + 0.001)
         [begun] = await claim(store, 5, max_running=3)
         assert begun.lease.job_id == jobs[3].job_id, "what is to be canceled needs no slot"
@@ -208,7 +208,7 @@ def test_a_retry_is_claimed_when_its_time_has_come(harness: Harness) -> None:
     async def body(store: Store, clock: SetClock) -> None:
         made = await started(store, clock)
         assert await store.record(made.lease, Retry(code="network_error", message="reset", delay_seconds=30))
-        job = (await look(store, made.lease.job_id)).job
+        job = (await read_job(store, made.lease.job_id)).job
         assert (job.status, job.retry_count, job.error_count) == (Status.RUNNING, 1, 1)
         assert job.retry_reason == "network_error: reset"
         assert job.last_retry_at == clock.now()
@@ -243,7 +243,7 @@ def test_a_heartbeat_carries_the_wish_to_stop(harness: Harness) -> None:
 
     async def body(store: Store, clock: SetClock) -> None:
         made = await started(store, clock)
-        await store.cancel(wish_to_cancel(made.lease.job_id))
+        await store.cancel(cancel_request(made.lease.job_id))
         [renewal] = await store.renew([made.lease], lease_seconds=LEASE_SECONDS)
         assert (renewal.held, renewal.cancel_reason) == (True, "not needed")
 

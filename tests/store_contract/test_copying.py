@@ -29,8 +29,8 @@ from langlauf.store.tools.tables import TABLES
 from langlauf.store.tools.verify import Watch
 from tests.support.outbox import told
 from tests.support.postgres import fetch
-from tests.support.store_kinds import Bed, bed_of
-from tests.support.stores import LEASE_SECONDS, Maker, SetClock
+from tests.support.store_kinds import StoreUnderTest, store_under_test
+from tests.support.stores import LEASE_SECONDS, JobFactory, SetClock
 from tests.support.v1_store import FULL
 
 #: A copy that kills itself after so many steps.
@@ -59,21 +59,23 @@ def beds(tmp_path: Path) -> Iterator[Any]:
     """Makes empty stores of some kinds."""
     with ExitStack() as stack:
 
-        def make(*kinds: str) -> list[Bed]:
+        def make(*kinds: str) -> list[StoreUnderTest]:
             folders = [tmp_path / f"{number}" for number in range(len(kinds))]
             for folder in folders:
                 folder.mkdir()
-            return [stack.enter_context(bed_of(kind, folder)) for kind, folder in zip(kinds, folders, strict=True)]
+            return [
+                stack.enter_context(store_under_test(kind, folder)) for kind, folder in zip(kinds, folders, strict=True)
+            ]
 
         yield make
 
 
-def fill(bed: Bed, clock: SetClock, folder: Path) -> None:
+def fill(bed: StoreUnderTest, clock: SetClock, folder: Path) -> None:
     """Jobs in every state, of two orgs, with keys, secrets, chunks and what another system left."""
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         await make.one_of_each()
-        await Maker(store, clock, "org-ü").one_of_each()
+        await JobFactory(store, clock, "org-ü").one_of_each()
         assert await store.mark_read(MarkRead(org_id="org-a", until=clock.now()))
         assert await store.access.signing_secret("sessions")
         await store.access.end_session("a-session", clock.now() + 3_600_000_000)
@@ -84,7 +86,7 @@ def fill(bed: Bed, clock: SetClock, folder: Path) -> None:
         for number in range(3):
             await make.queued(query=f"Zürich {number} 🏔")
         await told(make)
-        await told(Maker(store, clock, "org-ü"))
+        await told(JobFactory(store, clock, "org-ü"))
 
     bed.play(scene, clock)
     earlier = folder / "earlier.json"
@@ -92,17 +94,19 @@ def fill(bed: Bed, clock: SetClock, folder: Path) -> None:
     assert brought(bed, earlier, clock).imported
 
 
-def brought(bed: Bed, file: Path, clock: SetClock) -> ImportReport:
+def brought(bed: StoreUnderTest, file: Path, clock: SetClock) -> ImportReport:
     """Imports a file of the earlier system."""
     return import_into(parse_location(bed.place), file, default_analysis="address", clock=clock)
 
 
-def copied(source: Bed, target: Bed, *, running: bool = True, watch: Watch = lambda *_: None) -> store_copy.CopyReport:
+def copied(
+    source: StoreUnderTest, target: StoreUnderTest, *, running: bool = True, watch: Watch = lambda *_: None
+) -> store_copy.CopyReport:
     """Copies a store."""
     return copy_store(parse_location(source.place), parse_location(target.place), running=running, watch=watch)
 
 
-def digests(bed: Bed) -> dict[str, tuple[int, str]]:
+def digests(bed: StoreUnderTest) -> dict[str, tuple[int, str]]:
     """How many rows each table has, and their digest."""
     with _reading(parse_location(bed.place))() as store:
         return {table.name: digest_of(store.rows(table)) for table in TABLES}
@@ -154,7 +158,7 @@ def test_what_was_read_and_what_is_large_comes_along(beds: Any) -> None:
     """A read mark is the job's, and an input of any size its own."""
     source, target = beds("sqlite", "sqlite")
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         await make.completed(0)
         await make.queued(query="x" * 5_000)
         [seen] = (await store.tenant("org-a").inbox(before=None, limit=5)).messages
@@ -190,8 +194,8 @@ def test_a_row_of_another_orgs_job_is_not_taken(beds: Any, row: str) -> None:
     """Nor is one without its job, or a lease of another attempt: nothing is changed."""
     [bed] = beds("sqlite")
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> str:
-        await Maker(store, clock, "org-b").queued()
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> str:
+        await JobFactory(store, clock, "org-b").queued()
         return (await make.running()).lease.job_id
 
     job_id = bed.play(scene)
@@ -213,7 +217,7 @@ def test_a_copy_goes_on_with_the_work(beds: Any, tmp_path: Path, kinds: tuple[st
     waiting = {job_id for (job_id,) in source.query("SELECT job_id FROM jobs WHERE finished_at IS NULL")} - running
     assert copied(source, target).complete
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         await make.queued()
         clock.pass_(LEASE_SECONDS + 60)
         swept = await store.sweep(grace_seconds=5, backoff=Backoff())
@@ -271,7 +275,7 @@ def test_a_store_in_use_is_not_filled(beds: Any, tmp_path: Path, kinds: tuple[st
     source, target = beds(*kinds)
     fill(source, SetClock(), tmp_path)
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         await make.queued()
 
     target.play(scene)
@@ -288,7 +292,7 @@ def test_running_work_is_not_copied_unasked(beds: Any, kinds: tuple[str, str]) -
     source, target = beds(*kinds)
     clock = SetClock(10**17)  # leases live longer than this test
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         await make.running()
 
     source.play(scene, clock)
@@ -354,7 +358,7 @@ RENAMED = {"job", "org", "analysis", "result", "chunk", "name", "expedite", "pay
 MADE = {"lease_expires_at", "kept", "feed_at", "version", "waiting", "running"}
 
 
-def _columns(bed: Bed) -> dict[str, set[str]]:
+def _columns(bed: StoreUnderTest) -> dict[str, set[str]]:
     """The columns of every table and view."""
     found: dict[str, set[str]] = {}
     rows = (

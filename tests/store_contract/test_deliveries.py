@@ -24,7 +24,7 @@ from langlauf.domain.outcome import Canceled, Completed, Failed
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
 from tests.support.stores import SetClock
-from tests.support.submissions import ORG, accept, claim, started, wish_to_cancel
+from tests.support.submissions import ORG, accept, cancel_request, claim, started
 
 CLAIM_SECONDS = 30.0
 HOOK = Subscription(channel="webhook", target="https://hook.example/a", lane="https://hook.example")
@@ -93,7 +93,7 @@ def test_every_end_leaves_a_message_for_each_endpoint(harness: Harness) -> None:
         stopped = await started(store, clock)
         assert await store.record(stopped.lease, Canceled(by="worker", reason="enough"))
         unstarted = await accept(store, clock)
-        await store.cancel(wish_to_cancel(unstarted.job_id))
+        await store.cancel(cancel_request(unstarted.job_id))
         found = await outbox(store)
         assert {one.job_id: one.template_key for one in found} == {
             done: "async.job.completed",
@@ -156,7 +156,7 @@ def test_a_job_has_wishes_of_its_own(harness: Harness) -> None:
     async def body(store: Store, clock: SetClock) -> None:
         done = await completed(store, clock, subscriptions=(HOOK, MAIL))
         other = await accept(store, clock, subscriptions=(HOOK, MAIL))
-        await store.cancel(wish_to_cancel(other.job_id))
+        await store.cancel(cancel_request(other.job_id))
         found = await outbox(store)
         assert sorted((one.dedupe_key, one.target, one.lane) for one in found) == sorted(
             [

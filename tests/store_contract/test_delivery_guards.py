@@ -13,8 +13,8 @@ from langlauf.store.protocol import Store
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.store_contract.test_deliveries import CLAIM_SECONDS, completed, ended, endpoint, outbox, request
 from tests.support.postgres import execute, fetch
-from tests.support.store_kinds import Bed, bed_of
-from tests.support.stores import Maker, SetClock
+from tests.support.store_kinds import StoreUnderTest, store_under_test
+from tests.support.stores import JobFactory, SetClock
 
 Probe = Callable[[Store, SetClock], Awaitable[None]]
 
@@ -195,9 +195,9 @@ GUARDS = (
 
 
 @pytest.fixture(params=["memory", "postgres"])
-def bed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bed]:
+def bed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoreUnderTest]:
     """An empty store that one statement of may be weakened."""
-    with bed_of(request.param, tmp_path) as place:
+    with store_under_test(request.param, tmp_path) as place:
         yield place
 
 
@@ -219,11 +219,11 @@ def _weaken_statements(store: SqliteStore, edits: tuple[Edit, ...]) -> None:
 
 
 @pytest.mark.parametrize("guard", GUARDS, ids=[guard.name for guard in GUARDS])
-def test_without_its_guard_a_store_breaks_its_promise(bed: Bed, guard: Guard) -> None:
+def test_without_its_guard_a_store_breaks_its_promise(bed: StoreUnderTest, guard: Guard) -> None:
     """The sound store keeps the promise, the weaker one does not, and nothing else is different between the two."""
     clock = SetClock()
 
-    async def sound(store: Store, _: Maker, clock: SetClock) -> None:
+    async def sound(store: Store, _: JobFactory, clock: SetClock) -> None:
         await guard.probe(store, clock)
         # What the probe left is settled, so that the next one begins with nothing that waits.
         clock.pass_(86_400)
@@ -233,7 +233,7 @@ def test_without_its_guard_a_store_breaks_its_promise(bed: Bed, guard: Guard) ->
         for mine in await store.tenant("org-a").endpoints():
             assert await store.deliveries.remove_endpoint("org-a", mine.endpoint_id)
 
-    async def weak(store: Store, _: Maker, clock: SetClock) -> None:
+    async def weak(store: Store, _: JobFactory, clock: SetClock) -> None:
         if isinstance(store, SqliteStore):
             _weaken_statements(store, guard.sqlite)
         await guard.probe(store, clock)

@@ -14,20 +14,20 @@ from langlauf.domain.instant import from_text
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.store.protocol import Store
 from langlauf.store.tools.location import parse_location
-from tests.support.store_kinds import Bed, bed_of
-from tests.support.stores import DAY, Maker, SetClock
+from tests.support.store_kinds import StoreUnderTest, store_under_test
+from tests.support.stores import DAY, JobFactory, SetClock
 from tests.support.submissions import started
 from tests.support.v1_store import NOON, WRITTEN_BY_ITS_CODE, Document, earlier_store
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def bed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bed]:
+def bed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoreUnderTest]:
     """An empty store."""
-    with bed_of(request.param, tmp_path) as made:
+    with store_under_test(request.param, tmp_path) as made:
         yield made
 
 
-def brought(bed: Bed, folder: Path, document: Document) -> SetClock:
+def brought(bed: StoreUnderTest, folder: Path, document: Document) -> SetClock:
     """Imports a document, and checks that the store keeps every rule; returns the clock of the import."""
     file, clock = folder / "earlier.json", SetClock()
     file.write_text(json.dumps(document))
@@ -36,7 +36,7 @@ def brought(bed: Bed, folder: Path, document: Document) -> SetClock:
     return clock
 
 
-def exported(bed: Bed) -> Document:
+def exported(bed: StoreUnderTest) -> Document:
     """The store as a document."""
     pieces: list[bytes] = []
     report = export_from(parse_location(bed.place), pieces.append)
@@ -60,7 +60,7 @@ def _lost(came: Document, went: Document, *, unknown: frozenset[str]) -> dict[st
     }
 
 
-def test_what_its_code_wrote_comes_back_as_it_came(bed: Bed, tmp_path: Path) -> None:
+def test_what_its_code_wrote_comes_back_as_it_came(bed: StoreUnderTest, tmp_path: Path) -> None:
     """Names of schemas and users, limits, times, logs, results and messages: texts and numbers alike."""
     brought(bed, tmp_path, WRITTEN_BY_ITS_CODE)
     went = exported(bed)
@@ -77,7 +77,7 @@ def test_what_its_code_wrote_comes_back_as_it_came(bed: Bed, tmp_path: Path) -> 
             assert _lost(event, told, unknown=frozenset()) == {}
 
 
-def test_a_job_keeps_who_wanted_it_and_for_how_long(bed: Bed, tmp_path: Path) -> None:
+def test_a_job_keeps_who_wanted_it_and_for_how_long(bed: StoreUnderTest, tmp_path: Path) -> None:
     """`owner_user_id` is `requested_by_user_id`, and the input's `timeout_seconds` is the job's, text or number."""
     brought(bed, tmp_path, WRITTEN_BY_ITS_CODE)
     rows = bed.query("SELECT status, requested_by_user_id, timeout_seconds FROM jobs")
@@ -107,7 +107,7 @@ def test_a_job_keeps_who_wanted_it_and_for_how_long(bed: Bed, tmp_path: Path) ->
 )
 def test_a_limit_that_says_nothing_is_the_usual_one(tmp_path: Path, given: Document, seconds: float) -> None:
     """What a job says of itself goes before its request, and what cannot be a limit is none."""
-    with bed_of("sqlite", tmp_path) as bed:
+    with store_under_test("sqlite", tmp_path) as bed:
         brought(bed, tmp_path, earlier_store(**given))
         [[limit, payload]] = bed.query("SELECT timeout_seconds, payload FROM jobs JOIN job_inputs USING (job_id)")
     assert limit == seconds
@@ -128,16 +128,16 @@ def test_a_schema_is_a_name_or_a_number(tmp_path: Path, given: str | int | None,
         "schema_version": given,
         "result_payload": {},
     }
-    with bed_of("sqlite", tmp_path) as bed:
+    with store_under_test("sqlite", tmp_path) as bed:
         brought(bed, tmp_path, document)
         assert bed.query("SELECT schema_version FROM job_results") == [(number,)]
         assert exported(bed)["results"]["r"]["schema_version"] == (1 if given is None else given)
 
 
-def test_what_retention_removed_is_no_result_of_an_export(bed: Bed, tmp_path: Path) -> None:
+def test_what_retention_removed_is_no_result_of_an_export(bed: StoreUnderTest, tmp_path: Path) -> None:
     """The earlier system counts every entry of `results`; the job still says that its result expired."""
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         await make.completed(1)
         clock.pass_(8 * DAY)
         await make.completed(0)
@@ -152,16 +152,16 @@ def test_what_retention_removed_is_no_result_of_an_export(bed: Bed, tmp_path: Pa
     assert [one["result_id"] in document["results"] for one in document["jobs"].values()].count(False) == 1
     folder = tmp_path / "copy"
     folder.mkdir()
-    with bed_of("sqlite", folder) as copy:
+    with store_under_test("sqlite", folder) as copy:
         brought(copy, folder, document)
         assert exported(copy) == document
 
 
-def test_jobs_with_ids_of_any_form_are_walked_with_all_that_is_theirs(bed: Bed) -> None:
+def test_jobs_with_ids_of_any_form_are_walked_with_all_that_is_theirs(bed: StoreUnderTest) -> None:
     """A check finds each job's log, and an export its chunks, whatever order a store's own keys have."""
     names = [f"job-{number}" for number in range(9)]
 
-    async def scene(store: Store, _: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, _: JobFactory, clock: SetClock) -> None:
         for job_id in (*names, None):
             made = await started(store, clock, job_id=job_id)
             assert await store.record(made.lease, Checkpoint(key=made.lease.job_id, payload="1"))

@@ -17,8 +17,8 @@ from langlauf.maintenance.erasure import count_org, erase
 from langlauf.store.admin import KEYS, KNOWN_AS, OF_JOBS
 from langlauf.store.protocol import Store
 from langlauf.store.tools.location import PostgresLocation, SqliteLocation
-from tests.support.store_kinds import Bed
-from tests.support.stores import Maker, SetClock
+from tests.support.store_kinds import StoreUnderTest
+from tests.support.stores import JobFactory, SetClock
 
 TABLES = {
     "sqlite": "SELECT one.name, part.name FROM sqlite_schema AS one JOIN pragma_table_info(one.name) AS part "
@@ -29,13 +29,13 @@ TABLES = {
 }
 
 
-def tables_of(bed: Bed) -> dict[str, tuple[str, str]]:
+def tables_of(bed: StoreUnderTest) -> dict[str, tuple[str, str]]:
     """Every table with rows of orgs, asked past the store: by its known name, what it is and how it names orgs."""
     found = {KNOWN_AS.get(name, name): (name, column) for name, column in bed.query(TABLES[bed.kind])}
     return dict(sorted(found.items()))
 
 
-def everything(bed: Bed, org_id: str) -> dict[str, list[str]]:
+def everything(bed: StoreUnderTest, org_id: str) -> dict[str, list[str]]:
     """Every row of an org, table by table, as text."""
     schema = "langlauf." if bed.kind == "postgres" else ""
     named = {"org_id": "org_id = ?", "org": "org = (SELECT org FROM orgs WHERE org_id = ?)"}
@@ -48,7 +48,7 @@ def everything(bed: Bed, org_id: str) -> dict[str, list[str]]:
 
 async def fill(store: Store, clock: SetClock, org_id: str) -> None:
     """Jobs in every state, a key, and somebody who is told of ends."""
-    make = Maker(store, clock, org_id)
+    make = JobFactory(store, clock, org_id)
     told = WebhookEndpoint(
         org_id=org_id,
         endpoint_id=org_id,
@@ -65,10 +65,10 @@ async def fill(store: Store, clock: SetClock, org_id: str) -> None:
     assert await store.access.create_key(HashedKey(key, "0" * 64)) is not None
 
 
-def test_all_of_an_org_goes_and_nothing_of_another(bed: Bed) -> None:
+def test_all_of_an_org_goes_and_nothing_of_another(bed: StoreUnderTest) -> None:
     """Byte by byte the other org is what it was; of this one only what a revoked key was is left."""
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         await fill(store, clock, "org-a")
         await fill(store, clock, "org-b")
         before = everything(bed, "org-b")
@@ -92,11 +92,11 @@ def test_all_of_an_org_goes_and_nothing_of_another(bed: Bed) -> None:
     assert bed.check(clock) == []
 
 
-def test_every_table_with_orgs_is_known_to_it(bed: Bed) -> None:
+def test_every_table_with_orgs_is_known_to_it(bed: StoreUnderTest) -> None:
     """What the catalog has is what is counted: a table that comes later is not forgotten, and is emptied too."""
     schema = "langlauf." if bed.kind == "postgres" else ""
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         made = f"CREATE TABLE {schema}of_tomorrow (org_id text, number integer, PRIMARY KEY (org_id, number))"
         bed.query(made)
         if bed.kind == "postgres":
@@ -110,10 +110,10 @@ def test_every_table_with_orgs_is_known_to_it(bed: Bed) -> None:
     bed.play(scene)
 
 
-def test_a_late_worker_writes_nothing(bed: Bed) -> None:
+def test_a_late_worker_writes_nothing(bed: StoreUnderTest) -> None:
     """A job that does not stop is taken away; whatever its worker writes afterwards is refused and leaves no row."""
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         claim = await make.partial(1)
         await erase(store, "org-a", with_held=False, stop_seconds=0)
         late = (
@@ -131,10 +131,10 @@ def test_a_late_worker_writes_nothing(bed: Bed) -> None:
     bed.play(scene)
 
 
-def test_a_worker_that_stops_is_waited_for(bed: Bed) -> None:
+def test_a_worker_that_stops_is_waited_for(bed: StoreUnderTest) -> None:
     """It is asked to; when it has written its end, nothing needs force."""
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         claim = await make.running()
         erasing = asyncio.create_task(erase(store, "org-a", with_held=False, stop_seconds=20))
         while True:
@@ -150,10 +150,10 @@ def test_a_worker_that_stops_is_waited_for(bed: Bed) -> None:
     bed.play(scene)
 
 
-def test_what_is_held_keeps_an_org(bed: Bed) -> None:
+def test_what_is_held_keeps_an_org(bed: StoreUnderTest) -> None:
     """Nothing is changed, not even its keys, unless held results are to go too."""
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         await fill(store, clock, "org-a")
         job = await store.tenant("org-a").job(await make.completed(1))
         assert job is not None
@@ -169,10 +169,10 @@ def test_what_is_held_keeps_an_org(bed: Bed) -> None:
     bed.play(scene)
 
 
-def test_what_is_held_meanwhile_keeps_its_result(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_held_meanwhile_keeps_its_result(bed: StoreUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody holds a result after the look at the org: it stays whole, and the erase says that something is left."""
 
-    async def scene(store: Store, make: Maker, _: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, _: SetClock) -> None:
         view = await store.tenant("org-a").job(await make.completed(1))
         assert view is not None
         assert view.job.result_id is not None
@@ -193,10 +193,10 @@ def test_what_is_held_meanwhile_keeps_its_result(bed: Bed, monkeypatch: pytest.M
     bed.play(scene)
 
 
-def test_what_still_comes_is_told(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_still_comes_is_told(bed: StoreUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
     """An org into which somebody goes on submitting is not said to be erased."""
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         await make.completed(0)
         remove = store.orgs.remove_rows
 
@@ -215,7 +215,7 @@ def test_what_still_comes_is_told(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> 
     bed.play(scene)
 
 
-def exported(bed: Bed, org_id: str | None) -> tuple[dict[str, Any], ExportReport]:
+def exported(bed: StoreUnderTest, org_id: str | None) -> tuple[dict[str, Any], ExportReport]:
     """The document of an export, and its report."""
     place = PostgresLocation(bed.place, bed.place) if bed.kind == "postgres" else SqliteLocation(bed.place)
     pieces: list[bytes] = []
@@ -223,10 +223,10 @@ def exported(bed: Bed, org_id: str | None) -> tuple[dict[str, Any], ExportReport
     return msgspec.json.decode(b"".join(pieces)), report
 
 
-def test_an_export_of_one_org_has_all_of_it_and_nothing_of_another(bed: Bed) -> None:
+def test_an_export_of_one_org_has_all_of_it_and_nothing_of_another(bed: StoreUnderTest) -> None:
     """Every table that names the org is in it, hashes and secrets aside; afterwards it can be erased, and is empty."""
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         await fill(store, clock, "org-a")
         await fill(store, clock, "org-b")
 

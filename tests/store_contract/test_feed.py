@@ -25,9 +25,9 @@ from langlauf.store.protocol import Store
 from langlauf.store.tools.drivers import copy_store
 from langlauf.store.tools.location import parse_location
 from tests.store_contract.conftest import Harness
-from tests.support.store_kinds import Bed, bed_of
-from tests.support.stores import DAY, Maker, SetClock
-from tests.support.submissions import ORG, accept, claim, new_job, started, wish_to_cancel
+from tests.support.store_kinds import StoreUnderTest, store_under_test
+from tests.support.stores import DAY, JobFactory, SetClock
+from tests.support.submissions import ORG, accept, cancel_request, claim, new_job, started
 
 FAILED = Failed(code="internal", message="no", retryable=False)
 _EVENTS_GO = RetentionPolicy(final_results=None, partial_results=None, events=DAY, jobs=None)
@@ -54,7 +54,7 @@ async def _lives(store: Store, clock: SetClock) -> None:
         assert await store.record(made.lease, Partial(result_id=f"r-{made.lease.job_id}", payload="1"))
         assert await store.record(made.lease, ending)
     job = await accept(store, clock)
-    await store.cancel(wish_to_cancel(job.job_id))
+    await store.cancel(cancel_request(job.job_id))
     await accept(store, clock, org="org-b")
 
 
@@ -101,7 +101,7 @@ def test_some_kinds_alone_and_pages_that_found_none(harness: Harness) -> None:
         many = FEED_SCAN_LIMIT + 5
         await asyncio.gather(*(store.submit(new_job(clock, max_waiting_org=many + 1)) for _ in range(many)))
         clock.pass_(1)
-        await store.cancel(wish_to_cancel((await claim(store))[0].lease.job_id))
+        await store.cancel(cancel_request((await claim(store))[0].lease.job_id))
         [made] = await claim(store)
         assert await store.record(made.lease, FAILED)
         wish = FeedRequest(kinds=frozenset({EventType.FAILED}))
@@ -127,7 +127,7 @@ def test_the_end_is_where_only_news_follows(harness: Harness) -> None:
             job = await accept(store, clock)
             [told] = await _everything(store, page.after)
             assert told.event.job_id == job.job_id
-            await store.cancel(wish_to_cancel(job.job_id))
+            await store.cancel(cancel_request(job.job_id))
             await _everything(store, told.place)  # the feed ends before what cannot be told yet
 
     harness.run(body)
@@ -179,10 +179,10 @@ def test_a_reader_beside_many_writers_gets_every_event_once_and_each_job_in_orde
     shared.run_many(4, body)
 
 
-def test_a_place_outlives_the_event_it_is_behind(bed: Bed) -> None:
+def test_a_place_outlives_the_event_it_is_behind(bed: StoreUnderTest) -> None:
     """Retention takes every event, the newest too; whoever was behind it gets what comes next, and nothing else."""
 
-    async def scene(store: Store, maker: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, maker: JobFactory, clock: SetClock) -> None:
         made = await maker.running()
         assert await store.record(made.lease, FAILED)
         places = [told.place for told in await _everything(store)]
@@ -202,9 +202,9 @@ def beds(tmp_path: Path) -> Iterator[Any]:
     """Makes empty stores."""
     with ExitStack() as stack:
 
-        def made(kind: str, name: str) -> Bed:
+        def made(kind: str, name: str) -> StoreUnderTest:
             (tmp_path / name).mkdir()
-            return stack.enter_context(bed_of(kind, tmp_path / name))
+            return stack.enter_context(store_under_test(kind, tmp_path / name))
 
         yield made
 
@@ -218,14 +218,14 @@ def test_a_place_is_good_in_a_copy_of_the_store(beds: Any, kinds: tuple[str, str
     source, target = beds(kinds[0], "from"), beds(kinds[1], "to")
     clock = SetClock()
 
-    async def before(store: Store, maker: Maker, _: SetClock) -> list[FeedEvent]:
+    async def before(store: Store, maker: JobFactory, _: SetClock) -> list[FeedEvent]:
         for _number in range(3):
             made = await maker.running()
             assert await store.record(made.lease, FAILED)
             clock.pass_(200)
         return await _everything(store)
 
-    async def after(store: Store, maker: Maker, _: SetClock) -> None:
+    async def after(store: Store, maker: JobFactory, _: SetClock) -> None:
         job = await maker.queued()
         again = await _everything(store)
         assert [told.event for told in again[:-1]] == [told.event for told in whole]
@@ -248,10 +248,10 @@ def _quiet(*_: object) -> None:
 def test_what_is_no_outbound_event_has_no_place(tmp_path: Path) -> None:
     """Every kind that goes out, and no other, is in the index."""
 
-    async def scene(_: Store, make: Maker, __: SetClock) -> None:
+    async def scene(_: Store, make: JobFactory, __: SetClock) -> None:
         await make.one_of_each()
 
-    with bed_of("sqlite", tmp_path) as bed:
+    with store_under_test("sqlite", tmp_path) as bed:
         bed.play(scene)
         placed = dict(bed.query("SELECT event_type, max(feed_at IS NOT NULL) FROM job_events GROUP BY event_type"))
         unplaced = dict(bed.query("SELECT event_type, max(feed_at IS NULL) FROM job_events GROUP BY event_type"))

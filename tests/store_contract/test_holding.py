@@ -9,8 +9,8 @@ from langlauf.domain.read_models import JobView
 from langlauf.domain.retention import HoldRequest, ResultGone, RetentionPolicy
 from langlauf.maintenance.retention import apply_retention
 from langlauf.store.protocol import Store
-from tests.support.store_kinds import Bed
-from tests.support.stores import DAY, Maker, SetClock
+from tests.support.store_kinds import StoreUnderTest
+from tests.support.stores import DAY, JobFactory, SetClock
 
 WEEK = RetentionPolicy(final_results=7 * DAY, partial_results=7 * DAY, events=3 * DAY, jobs=90 * DAY)
 AT_ONCE = RetentionPolicy(final_results=0, partial_results=0, events=0, jobs=0)
@@ -35,10 +35,10 @@ def wish(result_id: str, *, held: bool = True, by: str = "ann", reason: str | No
     return HoldRequest(org_id="org-a", result_id=result_id, held=held, by=by, reason=reason)
 
 
-def test_a_held_result_stays_and_its_events_go(any_bed: Bed) -> None:
+def test_a_held_result_stays_and_its_events_go(any_bed: StoreUnderTest) -> None:
     """Results, record and messages are there after any time; events have their own age. Released, all goes."""
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         held, other = await make.completed(2), await make.completed(1)
         since = clock.now()
         answer = await store.hold(wish(await result_of(store, held)))
@@ -61,10 +61,10 @@ def test_a_held_result_stays_and_its_events_go(any_bed: Bed) -> None:
     any_bed.play(scene)
 
 
-def test_holding_again_changes_nothing(any_bed: Bed) -> None:
+def test_holding_again_changes_nothing(any_bed: StoreUnderTest) -> None:
     """The first who holds it stays, by whichever of the job's results; releasing twice is fine too."""
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         job_id = await make.completed(1)
         first, last = await store.tenant("org-a").results(job_id)
         await store.hold(wish(first.result_id))
@@ -81,10 +81,10 @@ def test_holding_again_changes_nothing(any_bed: Bed) -> None:
     any_bed.play(scene)
 
 
-def test_a_result_of_a_running_job_is_held_beyond_its_end(bed: Bed) -> None:
+def test_a_result_of_a_running_job_is_held_beyond_its_end(bed: StoreUnderTest) -> None:
     """A partial can be held while its job works; nothing about the job's run changes."""
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         claim = await make.partial(1)
         job_id = claim.lease.job_id
         before = await job_of(store, job_id)
@@ -97,10 +97,10 @@ def test_a_result_of_a_running_job_is_held_beyond_its_end(bed: Bed) -> None:
     bed.play(scene)
 
 
-def test_what_is_gone_cannot_be_held(any_bed: Bed) -> None:
+def test_what_is_gone_cannot_be_held(any_bed: StoreUnderTest) -> None:
     """A tombstone says when it went, an unknown id nothing; neither is held. Releasing a tombstone's job is fine."""
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         job_id = await make.completed(1)
         result_id = await result_of(store, job_id)
         clock.pass_(8 * DAY)
@@ -113,10 +113,10 @@ def test_what_is_gone_cannot_be_held(any_bed: Bed) -> None:
     any_bed.play(scene)
 
 
-def test_another_org_holds_nothing(any_bed: Bed) -> None:
+def test_another_org_holds_nothing(any_bed: StoreUnderTest) -> None:
     """The id of somebody else's result is as good as none."""
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         job_id = await make.completed(0)
         result_id = await result_of(store, job_id)
         assert await store.hold(HoldRequest(org_id="org-b", result_id=result_id)) is None
@@ -127,10 +127,10 @@ def test_another_org_holds_nothing(any_bed: Bed) -> None:
     any_bed.play(scene)
 
 
-def test_what_is_held_is_listed_the_last_first(any_bed: Bed) -> None:
+def test_what_is_held_is_listed_the_last_first(any_bed: StoreUnderTest) -> None:
     """Page by page, of one org alone."""
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         jobs = [await make.completed(0) for _ in range(3)]
         for job_id in jobs:
             await store.hold(wish(await result_of(store, job_id)))
@@ -147,10 +147,10 @@ def test_what_is_held_is_listed_the_last_first(any_bed: Bed) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_hold_and_a_clean_up_at_once_end_one_way_or_the_other(bed: Bed, seed: int) -> None:
+def test_a_hold_and_a_clean_up_at_once_end_one_way_or_the_other(bed: StoreUnderTest, seed: int) -> None:
     """Either it is held and everything is there, or it is gone and whoever wanted it is told so; never half of each."""
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         jobs = [await make.completed(1) for _ in range(12)]
         results = {job_id: await result_of(store, job_id) for job_id in jobs}
         clock.pass_(1)

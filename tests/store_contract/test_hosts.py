@@ -22,7 +22,7 @@ from langlauf.domain.state import Status
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
 from tests.support.stores import LEASE_SECONDS, SetClock
-from tests.support.submissions import ORG, accept, claim, event_types, look, new_job, wish_to_cancel
+from tests.support.submissions import ORG, accept, cancel_request, claim, event_types, new_job, read_job
 
 HOSTS = 4
 ANALYSES = ("survey", "census")
@@ -164,12 +164,12 @@ def test_a_cancel_and_a_claim_at_once_leave_one_truth(shared: Harness) -> None:
 
     async def body(stores: list[Store], clock: SetClock) -> None:
         jobs = [await accept(stores[0], clock) for _ in range(40)]
-        cancels = [stores[n % 2].cancel(wish_to_cancel(job.job_id)) for n, job in enumerate(jobs)]
+        cancels = [stores[n % 2].cancel(cancel_request(job.job_id)) for n, job in enumerate(jobs)]
         claims = [claim(stores[2 + n % 2], 2) for n in range(20)]
         found, _ = await asyncio.gather(asyncio.gather(*claims), asyncio.gather(*cancels))
         given = {one.lease.job_id: one.lease for made in found for one in made}
         for job in jobs:
-            view = await look(stores[0], job.job_id)
+            view = await read_job(stores[0], job.job_id)
             if job.job_id in given:
                 assert view.job.status is Status.RUNNING
                 [renewal] = await stores[3].renew([given[job.job_id]], lease_seconds=LEASE_SECONDS)
@@ -196,7 +196,7 @@ def test_each_lease_is_taken_back_once(shared: Harness) -> None:
         sweeps = (store.sweep(grace_seconds=5.0, backoff=Backoff(), limit=7) for store in stores)
         swept = [one for found in await asyncio.gather(*sweeps) for one in found]
         assert sorted(one.job_id for one in swept) == sorted(job.job_id for job in jobs)
-        assert {(await look(stores[1], job.job_id)).job.lost_count for job in jobs} == {1}
+        assert {(await read_job(stores[1], job.job_id)).job.lost_count for job in jobs} == {1}
         again = await _claim_everywhere(stores, 6)
         assert [one.lease.attempt for one in again] == [2] * 24
         rest = await _claim_everywhere(stores, 4)
@@ -234,7 +234,7 @@ def test_the_first_end_of_a_job_counts(shared: Harness) -> None:
             for n, job in enumerate(jobs)
         ]
         twice = [stores[2].record(lease, Completed(result_id=new_id(), payload="0")) for lease in leases.values()]
-        cancels = [stores[3].cancel(wish_to_cancel(job.job_id)) for job in reversed(jobs)]
+        cancels = [stores[3].cancel(cancel_request(job.job_id)) for job in reversed(jobs)]
         first, second, _ = await asyncio.gather(
             asyncio.gather(*writes), asyncio.gather(*twice), asyncio.gather(*cancels)
         )
@@ -242,7 +242,7 @@ def test_the_first_end_of_a_job_counts(shared: Harness) -> None:
         for lease, held in zip(leases.values(), second, strict=True):
             assert held is not told[lease.job_id], "both, or neither, were told that they wrote"
         for job in jobs:
-            assert (await look(stores[0], job.job_id)).job.status is Status.COMPLETED
+            assert (await read_job(stores[0], job.job_id)).job.status is Status.COMPLETED
             assert len(await stores[0].tenant(ORG).results(job.job_id)) == 1
             assert (await event_types(stores[0], job.job_id)).count("job.completed") == 1
 
@@ -311,7 +311,7 @@ class _Storm:
                 await store.record(lease, self._write(dice))
             case "cancel" if self.jobs:
                 some = dice.sample(self.jobs, min(3, len(self.jobs)))
-                await asyncio.gather(*(store.cancel(wish_to_cancel(job.job_id, job.org_id)) for job in some))
+                await asyncio.gather(*(store.cancel(cancel_request(job.job_id, job.org_id)) for job in some))
             case "renew":
                 await store.renew(dice.sample(self.leases, len(self.leases)), lease_seconds=LEASE_SECONDS)
             case "sweep":
@@ -338,7 +338,7 @@ def test_hosts_that_do_everything_at_once_are_all_answered(shared: Harness, seed
             if await stores[0].depth() == QueueDepth(0, 0) and not made:
                 break
         for job in storm.jobs:
-            assert (await look(stores[1], job.job_id, job.org_id)).job.terminal
+            assert (await read_job(stores[1], job.job_id, job.org_id)).job.terminal
             assert (await event_types(stores[1], job.job_id, job.org_id))[-1] in FINAL_EVENTS
 
     shared.run_many(HOSTS, body)
@@ -403,7 +403,7 @@ def test_a_message_is_sent_by_one_host_at_a_time(shared: Harness) -> None:
             wish = Subscription(channel="webhook", target=f"https://{host}.example/", lane=f"https://{host}.example")
             for number in range(6):
                 job = await accept(stores[number % HOSTS], clock, subscriptions=(wish,))
-                await stores[0].cancel(wish_to_cancel(job.job_id))
+                await stores[0].cancel(cancel_request(job.job_id))
         senders = _Senders(18)
         await asyncio.gather(*(senders.send(store) for store in stores for _ in range(2)))
         assert set(senders.most.values()) <= {1, 2}

@@ -6,7 +6,7 @@ from langlauf.domain.outcome import Completed, Released, Retry
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
 from tests.support.stores import LEASE_SECONDS, SetClock
-from tests.support.submissions import accept, claim, new_job, wish_to_cancel
+from tests.support.submissions import accept, cancel_request, claim, new_job
 
 
 async def _accept_many(store: Store, clock: SetClock, count: int, **rules: str) -> None:
@@ -166,7 +166,7 @@ def test_a_retry_that_was_canceled_holds_up_nobody(harness: Harness) -> None:
             assert await store.record(made.lease, Released())
             clock.pass_(0.001)
             if made.lease.org_id == "org-a":
-                await store.cancel(wish_to_cancel(made.lease.job_id))
+                await store.cancel(cancel_request(made.lease.job_id))
         assert _orgs(await claim(store, 1)) == ["org-b"]
 
     harness.run(body)
@@ -180,7 +180,7 @@ def test_a_retry_that_was_canceled_brings_its_lane_no_turn(harness: Harness) -> 
         made = {one.lease.job_id: one.lease for one in await claim(store, 3)}
         for job, delay in zip(jobs, (1.0, 5.0, 3.0), strict=True):
             assert await store.record(made[job.job_id], Retry(code="timeout", message="slow", delay_seconds=delay))
-        await store.cancel(wish_to_cancel(jobs[0].job_id))
+        await store.cancel(cancel_request(jobs[0].job_id))
         clock.pass_(10)
         order = [(await claim(store, 1))[0].lease.job_id for _ in range(2)]
         assert order == [jobs[2].job_id, jobs[1].job_id]
@@ -363,7 +363,7 @@ def test_counts_follow_everything_that_waits(harness: Harness) -> None:
         assert (await store.depth()).waiting == 10
         made = await claim(store, 3, analyses=("survey",))
         job = await accept(store, clock)
-        await store.cancel(wish_to_cancel(job.job_id))
+        await store.cancel(cancel_request(job.job_id))
         assert (await store.depth()).waiting == 7
         assert await store.record(made[0].lease, Released())
         assert (await store.depth()).waiting == 7

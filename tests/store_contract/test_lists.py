@@ -17,9 +17,9 @@ from langlauf.store.postgres import reads as postgres_reads
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite import lists as sqlite_lists
 from tests.store_contract.conftest import Harness
-from tests.support.store_kinds import Bed
-from tests.support.stores import DAY, Maker, SetClock
-from tests.support.submissions import ORG, accept, claim, new_job, started, wish_to_cancel
+from tests.support.store_kinds import StoreUnderTest
+from tests.support.stores import DAY, JobFactory, SetClock
+from tests.support.submissions import ORG, accept, cancel_request, claim, new_job, started
 
 
 async def failed(store: Store, clock: SetClock, code: str = "internal", message: str = "no", **rules: Any) -> str:
@@ -71,7 +71,7 @@ def test_every_state_is_found(harness: Harness) -> None:
         showing = await started(store, clock)
         assert await store.record(showing.lease, Partial(result_id="p", payload="{}"))
         stopped = await accept(store, clock)
-        await store.cancel(wish_to_cancel(stopped.job_id))
+        await store.cancel(cancel_request(stopped.job_id))
         waiting = [await accept(store, clock), await accept(store, clock, priority_class="expedite")]
         expected = {
             Status.QUEUED: [job.job_id for job in waiting],
@@ -282,10 +282,10 @@ def test_the_inbox_has_messages_with_their_jobs(harness: Harness) -> None:
     harness.run(body)
 
 
-def test_messages_that_were_brought_are_among_the_others(bed: Bed) -> None:
+def test_messages_that_were_brought_are_among_the_others(bed: StoreUnderTest) -> None:
     """In the order of time, on one page each, counted and marked like any other."""
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         brought = []
         for number in range(6):
             job_id = await make.completed(0)

@@ -8,7 +8,7 @@ from langlauf.domain.retention import RetentionPolicy
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
 from tests.support.stores import DAY, LEASE_SECONDS, SetClock
-from tests.support.submissions import ORG, accept, look, started, wish_to_cancel
+from tests.support.submissions import ORG, accept, cancel_request, read_job, started
 
 PLENTY = 1_000_000
 
@@ -61,7 +61,7 @@ def test_a_log_that_retention_took_is_over(harness: Harness) -> None:
 
     async def body(store: Store, clock: SetClock) -> None:
         job = await accept(store, clock)
-        await store.cancel(wish_to_cancel(job.job_id))
+        await store.cancel(cancel_request(job.job_id))
         clock.pass_(2 * DAY)
         policy = RetentionPolicy(final_results=9 * DAY, partial_results=9 * DAY, events=DAY, jobs=90 * DAY)
         await store.retire(policy, dry_run=False)
@@ -79,7 +79,7 @@ def test_a_pulse_tells_what_the_job_tells(harness: Harness) -> None:
         made = await started(store, clock)
         key = (ORG, made.lease.job_id)
         for _ in range(2):
-            view = await look(store, made.lease.job_id)
+            view = await read_job(store, made.lease.job_id)
             [(found, pulse)] = (await store.pulses([key, ("org-b", made.lease.job_id), (ORG, "none")])).items()
             assert found == key
             assert (pulse.event_seq, pulse.lease_expires_at) == (view.job.event_seq, view.lease_expires_at)

@@ -6,7 +6,7 @@ from langlauf.domain.outcome import Completed
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
 from tests.support.stores import SetClock
-from tests.support.submissions import ORG, accept, claim, started, wish_to_cancel
+from tests.support.submissions import ORG, accept, cancel_request, claim, started
 
 
 def test_every_change_of_a_job_changes_the_mark_of_its_org(harness: Harness) -> None:
@@ -30,7 +30,7 @@ def test_every_change_of_a_job_changes_the_mark_of_its_org(harness: Harness) -> 
         await note()
         assert await store.record(taken.lease, Progress(percent=50))
         await note()
-        await store.cancel(wish_to_cancel(job.job_id))
+        await store.cancel(cancel_request(job.job_id))
         await note()
         assert await store.record(taken.lease, Completed(result_id=new_id(), payload="1"))
         await note()
@@ -51,7 +51,7 @@ def test_a_waiting_job_that_is_canceled_changes_the_mark(harness: Harness) -> No
         await started(store, clock)
         job = await accept(store, clock)
         before = await store.org_pulses([ORG])
-        await store.cancel(wish_to_cancel(job.job_id))
+        await store.cancel(cancel_request(job.job_id))
         assert await store.org_pulses([ORG]) != before
         assert await store.org_pulses([]) == {}
 

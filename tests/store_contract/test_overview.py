@@ -7,7 +7,7 @@ from langlauf.domain.overview import EMPTY_OVERVIEW, EndedJob, Overview, Waiting
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
 from tests.support.stores import SetClock
-from tests.support.submissions import accept, started, wish_to_cancel
+from tests.support.submissions import accept, cancel_request, started
 
 _MOST = 100
 
@@ -25,13 +25,13 @@ async def _scene(store: Store, clock: SetClock, org: str) -> dict[str, str]:
     ids["failed"] = failed.lease.job_id
     unwanted = await accept(store, clock, org=org)
     clock.pass_(1)
-    assert await store.cancel(wish_to_cancel(unwanted.job_id, org))
+    assert await store.cancel(cancel_request(unwanted.job_id, org))
     ids["canceled"] = unwanted.job_id
     again = await started(store, clock, org=org)
     assert await store.record(again.lease, Retry(code="network_error", message="Away.", delay_seconds=30.0))
     ids["retrying"] = again.lease.job_id
     asked = await started(store, clock, org=org)
-    assert await store.cancel(wish_to_cancel(asked.lease.job_id, org))
+    assert await store.cancel(cancel_request(asked.lease.job_id, org))
     ids["canceling"] = asked.lease.job_id
     clock.pass_(1)
     ids["first"] = (await accept(store, clock, org=org, analysis="route")).job_id

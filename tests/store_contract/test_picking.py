@@ -15,7 +15,7 @@ from langlauf.domain.attempt import Backoff, Claim, ClaimRequest
 from langlauf.domain.outcome import Completed, Released, Retry
 from langlauf.store.protocol import Store
 from tests.support.stores import LEASE_SECONDS, SetClock, opened
-from tests.support.submissions import accept, claim, wish_to_cancel
+from tests.support.submissions import accept, cancel_request, claim
 from tests.support.tiers import at_scale
 
 ORGS = ("org-a", "org-b", "org-c", "org-d", "org-e")
@@ -88,7 +88,7 @@ class Model:
         if self.waiting:
             job_id = sorted(self.waiting)[number % len(self.waiting)]
             known = self.waiting.pop(job_id)
-            await self.store.cancel(wish_to_cancel(job_id, known.org))
+            await self.store.cancel(cancel_request(job_id, known.org))
 
     async def complete(self, number: int) -> None:
         if self.running:

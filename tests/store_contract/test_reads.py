@@ -19,7 +19,7 @@ from langlauf.store.protocol import JobReads, OrgReads, Store, TenantReads
 from langlauf.store.source import PIECE
 from tests.store_contract.conftest import Harness
 from tests.support.stores import DAY, SetClock
-from tests.support.submissions import ORG, accept, started, wish_to_cancel
+from tests.support.submissions import ORG, accept, cancel_request, started
 
 FAILED = Failed(code="internal", message="no", retryable=False)
 Read = Callable[[TenantReads, str, str], Awaitable[Any]]
@@ -215,7 +215,7 @@ def test_jobs_can_be_filtered(harness: Harness) -> None:
     async def body(store: Store, clock: SetClock) -> None:
         bern = await accept(store, clock, query="Bern 100%")
         census = await accept(store, clock, query="Basel", analysis="census")
-        await store.cancel(wish_to_cancel(census.job_id))
+        await store.cancel(cancel_request(census.job_id))
 
         async def ids(**which: Any) -> list[str]:
             return [view.job.job_id for view in (await store.tenant(ORG).jobs(JobFilter(**which))).views]

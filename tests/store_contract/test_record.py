@@ -9,7 +9,7 @@ from langlauf.domain.state import Status
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
 from tests.support.stores import LEASE_SECONDS, SetClock
-from tests.support.submissions import ORG, claim, event_types, look, started, wish_to_cancel
+from tests.support.submissions import ORG, cancel_request, claim, event_types, read_job, started
 
 WRITES: dict[str, Write] = {
     "progress": Progress(percent=50, step="late"),
@@ -32,9 +32,9 @@ def test_an_attempt_that_lost_its_lease_writes_nothing(harness: Harness, kind: s
         clock.pass_(LEASE_SECONDS + 1)
         await store.sweep(grace_seconds=5, backoff=Backoff())
         [owner] = await claim(store)
-        before = await look(store, owner.lease.job_id)
+        before = await read_job(store, owner.lease.job_id)
         assert not await store.record(zombie.lease, WRITES[kind])
-        assert await look(store, owner.lease.job_id) == before
+        assert await read_job(store, owner.lease.job_id) == before
         assert await store.tenant(ORG).results(owner.lease.job_id) == []
         assert await store.tenant(ORG).chunk(owner.lease.job_id, "late") is None
         assert len(await event_types(store, owner.lease.job_id)) == before.job.event_seq
@@ -50,9 +50,9 @@ def test_an_expired_lease_is_gone_although_nobody_took_the_job(harness: Harness,
     async def body(store: Store, clock: SetClock) -> None:
         made = await started(store, clock)
         clock.pass_(LEASE_SECONDS)
-        before = await look(store, made.lease.job_id)
+        before = await read_job(store, made.lease.job_id)
         assert not await store.record(made.lease, WRITES[kind])
-        assert await look(store, made.lease.job_id) == before
+        assert await read_job(store, made.lease.job_id) == before
 
     harness.run(body)
 
@@ -64,9 +64,9 @@ def test_nothing_is_written_after_the_end(harness: Harness, kind: str) -> None:
     async def body(store: Store, clock: SetClock) -> None:
         made = await started(store, clock)
         assert await store.record(made.lease, Completed(result_id="first", payload='{"n":1}'))
-        before = await look(store, made.lease.job_id)
+        before = await read_job(store, made.lease.job_id)
         assert not await store.record(made.lease, WRITES[kind])
-        assert await look(store, made.lease.job_id) == before
+        assert await read_job(store, made.lease.job_id) == before
         assert [one.result_id for one in await store.tenant(ORG).results(made.lease.job_id)] == ["first"]
 
     harness.run(body)
@@ -80,12 +80,12 @@ def test_progress_never_falls_and_stays_under_100(harness: Harness) -> None:
         seen = []
         for percent in (10, 5, 40.7, 100, 20):
             assert await store.record(made.lease, Progress(percent=percent))
-            seen.append((await look(store, made.lease.job_id)).job.progress_percent)
+            seen.append((await read_job(store, made.lease.job_id)).job.progress_percent)
         assert seen == [10, 10, 40, 99, 99]
         assert await store.record(made.lease, Released())
         [again] = await claim(store)
         assert await store.record(again.lease, Progress(percent=1, step="again"))
-        job = (await look(store, made.lease.job_id)).job
+        job = (await read_job(store, made.lease.job_id)).job
         assert (job.progress_percent, job.step) == (99, "again")
         assert (await event_types(store, job.job_id)).count("job.progress") == 4
 
@@ -98,7 +98,7 @@ def test_a_report_without_news_is_no_event(harness: Harness) -> None:
     async def body(store: Store, clock: SetClock) -> None:
         made = await started(store, clock)
         assert await store.record(made.lease, Progress(percent=40, step="reading"))
-        before = await look(store, made.lease.job_id)
+        before = await read_job(store, made.lease.job_id)
         clock.pass_(1)
         for write in (
             Progress(percent=40, step="reading"),
@@ -109,7 +109,7 @@ def test_a_report_without_news_is_no_event(harness: Harness) -> None:
             Progress(percent=40, replayed=True),
         ):
             assert await store.record(made.lease, write)
-            assert await look(store, made.lease.job_id) == before
+            assert await read_job(store, made.lease.job_id) == before
         assert (await event_types(store, made.lease.job_id)).count("job.progress") == 1
         for news in (Progress(percent=41), Progress(step="writing"), Progress(percent=42, step="closing")):
             assert await store.record(made.lease, news)
@@ -126,7 +126,7 @@ def test_the_first_step_is_news(harness: Harness) -> None:
     async def body(store: Store, clock: SetClock) -> None:
         made = await started(store, clock)
         assert await store.record(made.lease, Progress(step="reading"))
-        job = (await look(store, made.lease.job_id)).job
+        job = (await read_job(store, made.lease.job_id)).job
         assert (job.step, job.progress_percent, job.event_seq) == ("reading", 0, 3)
 
     harness.run(body)
@@ -161,7 +161,7 @@ def test_the_pace_of_an_attempt_is_measured_from_where_it_computes(harness: Harn
 
 
 async def _pace(store: Store, made: Claim) -> tuple[int, int | None, int | None]:
-    job = (await look(store, made.lease.job_id)).job
+    job = (await read_job(store, made.lease.job_id)).job
     return job.paced_percent, job.paced_at, job.progress_at
 
 
@@ -192,7 +192,7 @@ def test_partials_are_versioned(harness: Harness) -> None:
         for number in (1, 2, 3):
             write = Partial(result_id=f"r-{number}", payload=f'{{"n":{number}}}', summary='{"s":1}', percent=number)
             assert await store.record(made.lease, write)
-            job = (await look(store, made.lease.job_id)).job
+            job = (await read_job(store, made.lease.job_id)).job
             assert (job.status, job.partial_count, job.result_id) == (Status.PARTIAL, number, f"r-{number}")
         assert await store.record(made.lease, Completed(result_id="r-4", payload='{"n":4}'))
         snapshots = await store.tenant(ORG).results(made.lease.job_id)
@@ -202,7 +202,7 @@ def test_partials_are_versioned(harness: Harness) -> None:
             (3, "partial"),
             (4, "final"),
         ]
-        job = (await look(store, made.lease.job_id)).job
+        job = (await read_job(store, made.lease.job_id)).job
         assert (job.status, job.progress_percent, job.result_id) == (Status.COMPLETED, 100, "r-4")
         assert job.finished_at == clock.now()
 
@@ -217,10 +217,10 @@ def test_a_partial_that_is_written_again_counts_once(harness: Harness) -> None:
         first, second = (Partial(result_id=f"r-{number}", payload="{}", percent=number) for number in (1, 2))
         assert await store.record(made.lease, first)
         assert await store.record(made.lease, second)
-        before = await look(store, made.lease.job_id)
+        before = await read_job(store, made.lease.job_id)
         for again in (second, first):
             assert await store.record(made.lease, again)
-        assert await look(store, made.lease.job_id) == before
+        assert await read_job(store, made.lease.job_id) == before
         assert [one.result_id for one in await store.tenant(ORG).results(made.lease.job_id)] == ["r-1", "r-2"]
         clock.pass_(LEASE_SECONDS)
         assert not await store.record(made.lease, second)
@@ -301,7 +301,7 @@ def test_a_failure_tells_why_and_keeps_what_was_found(harness: Harness) -> None:
             meta={"at": 1},
         )
         assert await store.record(made.lease, end)
-        job = (await look(store, made.lease.job_id)).job
+        job = (await read_job(store, made.lease.job_id)).job
         assert (job.status, job.error_code, job.error_message) == (Status.FAILED, "address_intel", "No such place.")
         assert (job.retryable, job.retry_hint, job.error_meta) == (False, "check_input_and_retry", '{"at":1}')
         assert job.failed_at == job.finished_at == clock.now()
@@ -341,9 +341,9 @@ def test_a_job_that_is_wished_to_stop_does_not_go_on(harness: Harness, end: Writ
 
     async def body(store: Store, clock: SetClock) -> None:
         made = await started(store, clock)
-        await store.cancel(wish_to_cancel(made.lease.job_id))
+        await store.cancel(cancel_request(made.lease.job_id))
         assert await store.record(made.lease, end)
-        job = (await look(store, made.lease.job_id)).job
+        job = (await read_job(store, made.lease.job_id)).job
         assert (job.status, job.canceled_by, job.cancel_reason) == (Status.CANCELED, "user", "not needed")
 
     harness.run(body)
@@ -354,9 +354,9 @@ def test_a_completion_that_commits_first_beats_the_cancel(harness: Harness) -> N
 
     async def body(store: Store, clock: SetClock) -> None:
         made = await started(store, clock)
-        await store.cancel(wish_to_cancel(made.lease.job_id))
+        await store.cancel(cancel_request(made.lease.job_id))
         assert await store.record(made.lease, Completed(result_id="r", payload="{}"))
-        view = await store.cancel(wish_to_cancel(made.lease.job_id))
+        view = await store.cancel(cancel_request(made.lease.job_id))
         assert view is not None
         assert (view.job.status, view.job.canceled_by, view.job.cancel_reason) == (Status.COMPLETED, None, None)
 

@@ -7,14 +7,14 @@ from langlauf.domain.retention import RetentionPolicy, RetentionReport
 from langlauf.maintenance.retention import apply_retention, report_json
 from langlauf.store.protocol import Store
 from tests.support.outbox import leave_pending
-from tests.support.store_kinds import Bed
-from tests.support.stores import DAY, Maker, SetClock
+from tests.support.store_kinds import StoreUnderTest
+from tests.support.stores import DAY, JobFactory, SetClock
 
 WEEK = RetentionPolicy(final_results=7 * DAY, partial_results=7 * DAY, events=3 * DAY, jobs=90 * DAY)
 KEEP_ALL = RetentionPolicy(final_results=None, partial_results=None, events=None, jobs=None)
 
 
-def rows(bed: Bed, table: str) -> int:
+def rows(bed: StoreUnderTest, table: str) -> int:
     """How many rows a table has."""
     [[count]] = bed.query(f"SELECT count(*) FROM {table}")
     assert isinstance(count, int)
@@ -26,10 +26,10 @@ def without_flag(report: RetentionReport) -> RetentionReport:
     return msgspec.structs.replace(report, dry_run=False)
 
 
-def test_young_jobs_keep_everything(bed: Bed) -> None:
+def test_young_jobs_keep_everything(bed: StoreUnderTest) -> None:
     """Nothing goes before its time."""
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         await make.completed(2)
         clock.pass_(3 * DAY - 60)
         report = await apply_retention(store, WEEK)
@@ -40,10 +40,10 @@ def test_young_jobs_keep_everything(bed: Bed) -> None:
     bed.play(scene)
 
 
-def test_events_go_first_and_the_job_says_so(bed: Bed) -> None:
+def test_events_go_first_and_the_job_says_so(bed: StoreUnderTest) -> None:
     """After three days the log is gone, the results stay, and the job shows when the log went."""
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         job_id = await make.completed(2)
         clock.pass_(3 * DAY)
         report = await apply_retention(store, WEEK)
@@ -57,10 +57,10 @@ def test_events_go_first_and_the_job_says_so(bed: Bed) -> None:
     bed.play(scene)
 
 
-def test_results_become_tombstones(bed: Bed) -> None:
+def test_results_become_tombstones(bed: StoreUnderTest) -> None:
     """A removed result keeps its id, its org and the time it went, and nothing of what it said."""
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         job_id = await make.completed(1)
         clock.pass_(7 * DAY)
         report = await apply_retention(store, WEEK)
@@ -77,10 +77,10 @@ def test_results_become_tombstones(bed: Bed) -> None:
     bed.play(scene)
 
 
-def test_a_record_goes_last_with_all_its_parts(bed: Bed) -> None:
+def test_a_record_goes_last_with_all_its_parts(bed: StoreUnderTest) -> None:
     """After ninety days nothing of the job is left in any table."""
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         await make.completed(2, key="k")
         await make.failed(2)
         clock.pass_(90 * DAY)
@@ -91,10 +91,10 @@ def test_a_record_goes_last_with_all_its_parts(bed: Bed) -> None:
     assert {table: rows(bed, table) for table in tables} == dict.fromkeys(tables, 0)
 
 
-def test_only_ended_jobs_are_touched(bed: Bed) -> None:
+def test_only_ended_jobs_are_touched(bed: StoreUnderTest) -> None:
     """Queued, running and partial jobs keep everything, however old they are."""
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         await make.queued()
         await make.running()
         await make.partial(2)
@@ -108,10 +108,10 @@ def test_only_ended_jobs_are_touched(bed: Bed) -> None:
 
 
 @pytest.mark.parametrize("channel", ["webhook", "email"])
-def test_a_pending_delivery_keeps_its_job_whole(bed: Bed, channel: str) -> None:
+def test_a_pending_delivery_keeps_its_job_whole(bed: StoreUnderTest, channel: str) -> None:
     """Nothing of a job goes while a delivery is pending; once it is sent, everything old goes."""
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         leave_pending(bed, await make.completed(1), channel)
         clock.pass_(200 * DAY)
         held = await apply_retention(store, WEEK)
@@ -124,10 +124,10 @@ def test_a_pending_delivery_keeps_its_job_whole(bed: Bed, channel: str) -> None:
     bed.play(scene)
 
 
-def test_a_second_run_deletes_nothing(bed: Bed) -> None:
+def test_a_second_run_deletes_nothing(bed: StoreUnderTest) -> None:
     """What one run took, the next does not find again."""
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         await make.one_of_each()
         clock.pass_(8 * DAY)
         first = await apply_retention(store, WEEK)
@@ -145,10 +145,10 @@ def test_a_second_run_deletes_nothing(bed: Bed) -> None:
 
 
 @pytest.mark.parametrize("days", [4, 8, 91])
-def test_a_dry_run_tells_what_the_real_one_does(any_bed: Bed, days: int) -> None:
+def test_a_dry_run_tells_what_the_real_one_does(any_bed: StoreUnderTest, days: int) -> None:
     """A dry run changes nothing, and its figures are those of the real run after it."""
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         await make.one_of_each()
         clock.pass_(days * DAY)
         dry = await apply_retention(store, WEEK, dry_run=True)
@@ -160,11 +160,11 @@ def test_a_dry_run_tells_what_the_real_one_does(any_bed: Bed, days: int) -> None
     any_bed.play(scene)
 
 
-def test_finals_and_partials_have_their_own_time(bed: Bed) -> None:
+def test_finals_and_partials_have_their_own_time(bed: StoreUnderTest) -> None:
     """Where partial results go earlier, the job counts as expired only when the final one is gone too."""
     policy = RetentionPolicy(final_results=7 * DAY, partial_results=DAY, events=None, jobs=None)
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         job_id = await make.completed(2)
         clock.pass_(DAY)
         assert (await apply_retention(store, policy)).results.delete_count == 2
@@ -182,11 +182,11 @@ def test_finals_and_partials_have_their_own_time(bed: Bed) -> None:
 
 
 @pytest.mark.parametrize("kept", ["final_results", "partial_results", "events", "jobs"])
-def test_a_kind_kept_for_ever_keeps_the_record(bed: Bed, kept: str) -> None:
+def test_a_kind_kept_for_ever_keeps_the_record(bed: StoreUnderTest, kept: str) -> None:
     """A record would take its parts along, so it stays where one of them has no end."""
     policy = RetentionPolicy(**{"final_results": DAY, "partial_results": DAY, "events": DAY, "jobs": DAY, kept: None})
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         await make.completed(2)
         clock.pass_(1_000 * DAY)
         report = await apply_retention(store, policy)
@@ -197,11 +197,11 @@ def test_a_kind_kept_for_ever_keeps_the_record(bed: Bed, kept: str) -> None:
     bed.play(scene)
 
 
-def test_partials_of_a_completed_job_go_with_its_final(bed: Bed) -> None:
+def test_partials_of_a_completed_job_go_with_its_final(bed: StoreUnderTest) -> None:
     """A job whose result is gone says so; partials of a failed one are kept as long as they are meant to be."""
     policy = RetentionPolicy(final_results=DAY, partial_results=30 * DAY, events=None, jobs=None)
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         completed = await make.completed(2)
         failed = await make.failed(2)
         clock.pass_(2 * DAY)
@@ -214,10 +214,10 @@ def test_partials_of_a_completed_job_go_with_its_final(bed: Bed) -> None:
     bed.play(scene)
 
 
-def test_a_policy_without_ends_takes_nothing(bed: Bed) -> None:
+def test_a_policy_without_ends_takes_nothing(bed: StoreUnderTest) -> None:
     """None everywhere keeps everything for ever."""
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         await make.one_of_each()
         clock.pass_(1_000 * DAY)
         report = await apply_retention(store, KEEP_ALL)
@@ -226,11 +226,11 @@ def test_a_policy_without_ends_takes_nothing(bed: Bed) -> None:
     bed.play(scene)
 
 
-def test_a_record_outlives_parts_that_are_kept_longer(bed: Bed) -> None:
+def test_a_record_outlives_parts_that_are_kept_longer(bed: StoreUnderTest) -> None:
     """A policy that would drop the record before its results keeps the record until they may go."""
     policy = RetentionPolicy(final_results=30 * DAY, partial_results=30 * DAY, events=3 * DAY, jobs=5 * DAY)
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         await make.completed(1)
         clock.pass_(29 * DAY)
         assert (await apply_retention(store, policy)).jobs_deleted == 0
@@ -241,11 +241,11 @@ def test_a_record_outlives_parts_that_are_kept_longer(bed: Bed) -> None:
     bed.play(scene)
 
 
-def test_the_report_has_the_promised_fields(bed: Bed) -> None:
+def test_the_report_has_the_promised_fields(bed: StoreUnderTest) -> None:
     """The JSON of a run has exactly the names that scripts rely on."""
     reports: list[RetentionReport] = []
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         await make.completed(1)
         await make.failed()
         clock.pass_(8 * DAY)
@@ -261,10 +261,10 @@ def test_the_report_has_the_promised_fields(bed: Bed) -> None:
     }
 
 
-def test_an_ended_job_without_its_time_is_counted_and_left(bed: Bed) -> None:
+def test_an_ended_job_without_its_time_is_counted_and_left(bed: StoreUnderTest) -> None:
     """A job that ended at no known time cannot be aged: it is counted as skipped, and nothing of it goes."""
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         await make.completed(0)
         bed.without_constraints("UPDATE jobs SET finished_at = NULL")
         clock.pass_(1_000 * DAY)

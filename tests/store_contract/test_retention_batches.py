@@ -17,8 +17,8 @@ from langlauf.store.protocol import Store
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.store.sqlite.retention import SqliteRetention
 from tests.support.outbox import leave_pending
-from tests.support.store_kinds import Bed
-from tests.support.stores import DAY, Maker, SetClock
+from tests.support.store_kinds import StoreUnderTest
+from tests.support.stores import DAY, JobFactory, SetClock
 
 WEEK = RetentionPolicy(final_results=7 * DAY, partial_results=7 * DAY, events=3 * DAY, jobs=90 * DAY)
 DAY_MICROS = round(DAY * SECOND)
@@ -32,11 +32,11 @@ def shelf_of(store: Store) -> retention.RetentionStore:
     return SqliteRetention(store.path, store._read, store._writes.do, store._queries)
 
 
-def test_more_than_one_page_is_taken(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_than_one_page_is_taken(bed: StoreUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Jobs beyond the first page go too, also behind a page of jobs that are held."""
     monkeypatch.setattr(retention, "JOBS_PER_PAGE", 2)
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         held = [await make.completed(0) for _ in range(3)]
         for job_id in held:
             leave_pending(bed, job_id, "email")
@@ -50,7 +50,7 @@ def test_more_than_one_page_is_taken(bed: Bed, monkeypatch: pytest.MonkeyPatch) 
     bed.play(scene)
 
 
-def test_batches_are_bounded_by_rows(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_are_bounded_by_rows(bed: StoreUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
     """A write takes no more rows than its limit, unless a single job has more."""
     monkeypatch.setattr(retention, "_MOST_ROWS", 8)
     monkeypatch.setattr(retention, "_FEWEST_ROWS", 8)
@@ -58,7 +58,7 @@ def test_batches_are_bounded_by_rows(bed: Bed, monkeypatch: pytest.MonkeyPatch) 
     sizes: list[int] = []
     take = store.take
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         for _ in range(4):
             await make.completed(0)
         await make.completed(8)
@@ -74,10 +74,10 @@ def test_batches_are_bounded_by_rows(bed: Bed, monkeypatch: pytest.MonkeyPatch) 
     assert sizes == [8, 8, 12]
 
 
-def test_a_page_that_is_older_than_a_change_takes_nothing_more(bed: Bed) -> None:
+def test_a_page_that_is_older_than_a_change_takes_nothing_more(bed: StoreUnderTest) -> None:
     """Whoever takes asks again: a job that is not old enough, or whose delivery is pending by now, keeps everything."""
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         held, young, running = await make.completed(1), await make.completed(1), await make.running()
         leave_pending(bed, held, "email")
         limits = retention.cutoffs_of(WEEK, clock.now())
@@ -92,10 +92,10 @@ def test_a_page_that_is_older_than_a_change_takes_nothing_more(bed: Bed) -> None
     assert bed.query("SELECT count(*), count(result_expired_at), count(events_expired_at) FROM jobs") == [(3, 0, 0)]
 
 
-def test_finding_uses_the_indexes_of_what_is_left(bed: Bed) -> None:
+def test_finding_uses_the_indexes_of_what_is_left(bed: StoreUnderTest) -> None:
     """The finders walk only over jobs that still have something: a job that was retired is not looked at again."""
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         await make.completed(1)
         clock.pass_(8 * DAY)
         await apply_retention(store, WEEK)

@@ -23,8 +23,8 @@ from langlauf.store.retention import Pace, RetentionStore, RetireBatch
 from langlauf.store.sqlite.retention import SqliteRetention
 from tests.scale import retention
 from tests.scale.__main__ import postgres_store, sqlite_store
-from tests.support.store_kinds import Bed
-from tests.support.stores import DAY, Maker, SetClock
+from tests.support.store_kinds import StoreUnderTest
+from tests.support.stores import DAY, JobFactory, SetClock
 
 AT_ONCE = RetentionPolicy(final_results=0, partial_results=0, events=0, jobs=DAY)
 #: rows that one batch of the clean-up may take: far fewer than a page of jobs has
@@ -104,10 +104,10 @@ def test_the_benchmark_counts_submissions_and_computes_their_ratio() -> None:
     assert given.ratio == pytest.approx(0.03 / 0.01, rel=0.02)
 
 
-def test_a_job_that_cannot_go_is_told_and_the_others_go(bed: Bed, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_job_that_cannot_go_is_told_and_the_others_go(bed: StoreUnderTest, caplog: pytest.LogCaptureFixture) -> None:
     """Its neighbours of the same batch are taken; the run is no success, and the next one tries again."""
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         jobs = [await make.completed(1) for _ in range(5)]
         clock.pass_(2 * DAY)
         _refuse(bed, jobs[2])
@@ -125,7 +125,7 @@ def test_a_job_that_cannot_go_is_told_and_the_others_go(bed: Bed, caplog: pytest
         bed.play(scene)
 
 
-def _refuse(bed: Bed, job_id: str) -> None:
+def _refuse(bed: StoreUnderTest, job_id: str) -> None:
     if bed.kind == "postgres":
         bed.query(
             f"CREATE TRIGGER unwilling BEFORE DELETE ON langlauf.job_rows FOR EACH ROW WHEN (OLD.job = '{job_id}') "
@@ -138,7 +138,7 @@ def _refuse(bed: Bed, job_id: str) -> None:
         )
 
 
-def _allow(bed: Bed) -> None:
+def _allow(bed: StoreUnderTest) -> None:
     bed.query("DROP TRIGGER unwilling" + (" ON langlauf.job_rows" if bed.kind == "postgres" else ""))
 
 
@@ -188,10 +188,10 @@ def test_a_write_holds_as_much_as_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(main())
 
 
-def test_the_hourly_run_counts_nothing_in_all(bed: Bed) -> None:
+def test_the_hourly_run_counts_nothing_in_all(bed: StoreUnderTest) -> None:
     """It says what went; what is kept is for those who ask."""
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         await make.completed(1)
         clock.pass_(60)
         report = await apply_retention(store, AT_ONCE, counted=False)
@@ -202,9 +202,9 @@ def test_the_hourly_run_counts_nothing_in_all(bed: Bed) -> None:
 
 def test_finding_does_not_hold_up_readers(tmp_path: Path) -> None:
     """A file is looked through on a connection of its own, which is let go at the end."""
-    bed = Bed("sqlite", str(tmp_path / "s.db"))
+    bed = StoreUnderTest("sqlite", str(tmp_path / "s.db"))
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         await make.completed(1)
         clock.pass_(60)
         before = len(apsw.connections())

@@ -14,7 +14,7 @@ from langlauf.domain.state import Status
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
 from tests.support.stores import LEASE_SECONDS, SetClock
-from tests.support.submissions import ORG, accept, claim, event_types, look, started, wish_to_cancel
+from tests.support.submissions import ORG, accept, cancel_request, claim, event_types, read_job, started
 
 NO_BACKOFF = Backoff(0, 0)
 GRACE = 5.0
@@ -29,7 +29,7 @@ def test_a_waiting_job_is_canceled_at_once(harness: Harness) -> None:
 
     async def body(store: Store, clock: SetClock) -> None:
         job = await accept(store, clock)
-        view = await store.cancel(wish_to_cancel(job.job_id))
+        view = await store.cancel(cancel_request(job.job_id))
         assert view is not None
         assert (view.job.status, view.job.canceled_by, view.job.cancel_reason) == (
             Status.CANCELED,
@@ -49,9 +49,9 @@ def test_a_running_job_is_asked_to_stop_once(harness: Harness) -> None:
 
     async def body(store: Store, clock: SetClock) -> None:
         made = await started(store, clock)
-        first = await store.cancel(wish_to_cancel(made.lease.job_id))
+        first = await store.cancel(cancel_request(made.lease.job_id))
         clock.pass_(1)
-        assert await store.cancel(wish_to_cancel(made.lease.job_id)) == first
+        assert await store.cancel(cancel_request(made.lease.job_id)) == first
         assert first is not None
         assert (first.job.status, first.job.cancel_requested_at is not None) == (Status.RUNNING, True)
         assert await event_types(store, made.lease.job_id) == ["job.queued", "job.running", "job.cancel_requested"]
@@ -65,7 +65,7 @@ def test_a_job_between_attempts_is_canceled_at_once(harness: Harness) -> None:
     async def body(store: Store, clock: SetClock) -> None:
         made = await started(store, clock)
         assert await store.record(made.lease, Retry(code="timeout", message="slow", delay_seconds=60))
-        view = await store.cancel(wish_to_cancel(made.lease.job_id))
+        view = await store.cancel(cancel_request(made.lease.job_id))
         assert view is not None
         assert (view.job.status, view.job.next_attempt_at) == (Status.CANCELED, None)
 
@@ -78,7 +78,7 @@ def test_a_job_of_a_dead_worker_is_canceled_at_once(harness: Harness) -> None:
     async def body(store: Store, clock: SetClock) -> None:
         made = await started(store, clock)
         clock.pass_(LEASE_SECONDS)
-        view = await store.cancel(wish_to_cancel(made.lease.job_id))
+        view = await store.cancel(cancel_request(made.lease.job_id))
         assert view is not None
         assert (view.job.status, view.lease_expires_at) == (Status.CANCELED, None)
 
@@ -90,9 +90,9 @@ def test_an_unknown_or_foreign_job_cannot_be_canceled(harness: Harness) -> None:
 
     async def body(store: Store, clock: SetClock) -> None:
         job = await accept(store, clock)
-        assert await store.cancel(wish_to_cancel(job.job_id, org="org-b")) is None
-        assert await store.cancel(wish_to_cancel("no-such-job")) is None
-        assert (await look(store, job.job_id)).job.status is Status.QUEUED
+        assert await store.cancel(cancel_request(job.job_id, org="org-b")) is None
+        assert await store.cancel(cancel_request("no-such-job")) is None
+        assert (await read_job(store, job.job_id)).job.status is Status.QUEUED
 
     harness.run(body)
 
@@ -106,7 +106,7 @@ def test_a_lost_job_goes_on_without_counting_as_a_failure(harness: Harness) -> N
         clock.pass_(LEASE_SECONDS)
         assert await _sweep(store) == ["lost"]
         assert await _sweep(store) == []
-        job = (await look(store, made.lease.job_id)).job
+        job = (await read_job(store, made.lease.job_id)).job
         assert (job.status, job.retry_count, job.error_count, job.lost_count) == (Status.PARTIAL, 0, 0, 1)
         [again] = await claim(store)
         assert again.lease.attempt == 2
@@ -127,7 +127,7 @@ def test_a_job_that_loses_too_many_workers_is_given_up(harness: Harness) -> None
             clock.pass_(LEASE_SECONDS)
             outcomes += await _sweep(store)
         assert outcomes == ["lost"] * 9 + ["failed"]
-        job = (await look(store, made.lease.job_id)).job
+        job = (await read_job(store, made.lease.job_id)).job
         assert (job.status, job.error_code, job.lost_count) == (Status.FAILED, "worker_lost", 10)
 
     harness.run(body)
@@ -138,10 +138,10 @@ def test_a_job_whose_worker_vanished_while_it_was_asked_to_stop_is_canceled(harn
 
     async def body(store: Store, clock: SetClock) -> None:
         made = await started(store, clock)
-        await store.cancel(wish_to_cancel(made.lease.job_id))
+        await store.cancel(cancel_request(made.lease.job_id))
         clock.pass_(LEASE_SECONDS)
         assert await _sweep(store) == ["canceled"]
-        job = (await look(store, made.lease.job_id)).job
+        job = (await read_job(store, made.lease.job_id)).job
         assert (job.status, job.canceled_by) == (Status.CANCELED, "user")
 
     harness.run(body)
@@ -152,7 +152,7 @@ def test_a_canceled_attempt_that_does_not_end_loses_its_live_lease(harness: Harn
 
     async def body(store: Store, clock: SetClock) -> None:
         made = await started(store, clock)
-        await store.cancel(wish_to_cancel(made.lease.job_id))
+        await store.cancel(cancel_request(made.lease.job_id))
         clock.pass_(GRACE + CANCEL_MARGIN - 0.001)
         [renewal] = await store.renew([made.lease], lease_seconds=60)
         assert renewal.held
@@ -160,7 +160,7 @@ def test_a_canceled_attempt_that_does_not_end_loses_its_live_lease(harness: Harn
         clock.pass_(0.001)
         assert await _sweep(store) == ["canceled"]
         assert await _sweep(store) == []
-        view = await look(store, made.lease.job_id)
+        view = await read_job(store, made.lease.job_id)
         assert (view.job.status, view.job.canceled_by, view.job.cancel_reason) == (
             Status.CANCELED,
             "user",
@@ -176,13 +176,13 @@ def test_a_canceled_attempt_that_does_not_end_loses_its_live_lease(harness: Harn
 
 async def _is_refused_everything(store: Store, made: Claim) -> None:
     """What a worker that wakes up after the end tries: nothing of it counts."""
-    before = await look(store, made.lease.job_id)
+    before = await read_job(store, made.lease.job_id)
     writes = (Progress(percent=50), Completed(result_id="late", payload="{}"), Canceled(by="worker", reason="late"))
     for write in writes:
         assert not await store.record(made.lease, write)
     [renewal] = await store.renew([made.lease], lease_seconds=60)
     assert not renewal.held
-    assert await look(store, made.lease.job_id) == before
+    assert await read_job(store, made.lease.job_id) == before
 
 
 def test_a_canceled_attempt_may_use_its_whole_grace(harness: Harness) -> None:
@@ -190,7 +190,7 @@ def test_a_canceled_attempt_may_use_its_whole_grace(harness: Harness) -> None:
 
     async def body(store: Store, clock: SetClock) -> None:
         made = await started(store, clock)
-        await store.cancel(wish_to_cancel(made.lease.job_id))
+        await store.cancel(cancel_request(made.lease.job_id))
         clock.pass_(GRACE)
         assert await _sweep(store) == []
         assert await store.record(made.lease, Canceled(by="worker", reason="asked to"))
@@ -214,7 +214,7 @@ def test_an_attempt_over_its_time_is_ended_even_if_its_worker_beats(harness: Har
         [again] = await claim(store)
         clock.pass_(25)
         assert await _sweep(store) == ["failed"]
-        job = (await look(store, again.lease.job_id)).job
+        job = (await read_job(store, again.lease.job_id)).job
         assert (job.error_code, job.retry_count, job.error_count) == ("timeout_max_retries", 1, 2)
         assert job.error_meta is not None
         assert '"threshold_seconds":20.0' in job.error_meta
@@ -246,7 +246,7 @@ def test_a_crashed_process_is_counted_apart(harness: Harness) -> None:
         made = await started(store, clock)
         assert await store.record(made.lease, Crashed("its process was ended by SIGSEGV"))
         assert not await store.record(made.lease, Crashed("again")), "the attempt has ended"
-        job = (await look(store, made.lease.job_id)).job
+        job = (await read_job(store, made.lease.job_id)).job
         assert (job.status, job.crash_count, job.lost_count, job.error_count) == (Status.RUNNING, 1, 0, 0)
         last = (await store.tenant(ORG).events(job.job_id, after=0, limit=10))[-1]
         assert (last.event_type, "SIGSEGV" in last.payload_json) == ("job.lease_lost", True)
@@ -265,7 +265,7 @@ def test_a_job_that_kills_its_processes_is_given_up(harness: Harness) -> None:
             [made] = await claim(store)
             assert await store.record(made.lease, Crashed("its process ended itself with exit code 3"))
         assert await claim(store) == []
-        job = (await look(store, made.lease.job_id)).job
+        job = (await read_job(store, made.lease.job_id)).job
         assert (job.status, job.error_code, job.crash_count, job.lost_count) == (Status.FAILED, "worker_lost", 3, 0)
         assert "exit code 3" in (job.error_message or "")
 
@@ -279,10 +279,10 @@ def test_deaths_that_a_cluster_counted_itself_are_all_counted(harness: Harness) 
         await accept(store, clock)
         [made] = await claim(store)
         assert await store.record(made.lease, Crashed("workers died", deaths=MOST_CRASHES - 1))
-        assert not (await look(store, made.lease.job_id)).job.terminal
+        assert not (await read_job(store, made.lease.job_id)).job.terminal
         [made] = await claim(store)
         assert await store.record(made.lease, Crashed("workers died", deaths=MOST_CRASHES + 1))
-        job = (await look(store, made.lease.job_id)).job
+        job = (await read_job(store, made.lease.job_id)).job
         assert (job.status, job.error_code) == (Status.FAILED, "worker_lost")
 
     harness.run(body)
@@ -296,8 +296,8 @@ def test_a_crash_of_a_job_that_was_asked_to_stop_cancels_it(harness: Harness) ->
         for _ in range(MOST_CRASHES - 1):
             assert await store.record(made.lease, Crashed("it fell over"))
             [made] = await claim(store)
-        assert await store.cancel(wish_to_cancel(made.lease.job_id)) is not None
+        assert await store.cancel(cancel_request(made.lease.job_id)) is not None
         assert await store.record(made.lease, Crashed("it fell over"))
-        assert (await look(store, made.lease.job_id)).job.status is Status.CANCELED
+        assert (await read_job(store, made.lease.job_id)).job.status is Status.CANCELED
 
     harness.run(body)

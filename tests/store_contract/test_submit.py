@@ -9,7 +9,7 @@ from langlauf.domain.state import Status
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
 from tests.support.stores import SetClock
-from tests.support.submissions import ORG, accept, claim, event_types, look, new_job, wish_to_cancel
+from tests.support.submissions import ORG, accept, cancel_request, claim, event_types, new_job, read_job
 
 
 def test_an_accepted_job_is_there_with_its_first_event_and_its_input(harness: Harness) -> None:
@@ -19,7 +19,7 @@ def test_an_accepted_job_is_there_with_its_first_event_and_its_input(harness: Ha
         new = new_job(clock, query="Bern")
         first = msgspec.structs.replace(new.job, ticket=1)
         assert await store.submit(new) == Accepted(first)
-        assert (await look(store, new.job.job_id)).job == first
+        assert (await read_job(store, new.job.job_id)).job == first
         assert await event_types(store, new.job.job_id) == ["job.queued"]
         assert await store.tenant(ORG).payload(new.job.job_id) == new.payload
 
@@ -37,7 +37,7 @@ def test_a_duplicate_is_refused_until_the_first_one_ended(harness: Harness) -> N
         await accept(store, clock, query="Bern", org="org-b")
         await accept(store, clock, query="Bern", analysis="census")
         await accept(store, clock, query="Bern", refuse_duplicate=False)
-        await store.cancel(wish_to_cancel(first.job_id))
+        await store.cancel(cancel_request(first.job_id))
         await claim(store, 10)
         assert isinstance(await store.submit(new_job(clock, query="Bern")), Duplicate)
 

@@ -11,8 +11,8 @@ from langlauf.domain.retention import RetentionPolicy
 from langlauf.maintenance.retention import apply_retention
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
-from tests.support.store_kinds import Bed
-from tests.support.stores import DAY, Maker, SetClock
+from tests.support.store_kinds import StoreUnderTest
+from tests.support.stores import DAY, JobFactory, SetClock
 from tests.support.submissions import ORG, started
 
 VIEWS = '[{"kind":"markdown","text":"half"}]'
@@ -53,10 +53,10 @@ def test_views_are_not_read_where_nobody_asked_for_the_payload(harness: Harness,
     harness.run(body)
 
 
-def test_views_go_with_the_payload(bed: Bed) -> None:
+def test_views_go_with_the_payload(bed: StoreUnderTest) -> None:
     """Retention takes both."""
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         claim = await make.running()
         assert await store.record(claim.lease, Completed(result_id="r-1", payload="{}", views=VIEWS))
         clock.pass_(7 * DAY)

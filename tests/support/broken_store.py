@@ -20,7 +20,7 @@ from langlauf.store.tools.verify import Violation, check
 from tests.support.outbox import told
 from tests.support.postgres import execute, fetch, fresh_database
 from tests.support.sqlite_edits import GUARDS, make_writable
-from tests.support.stores import Maker, SetClock, with_store
+from tests.support.stores import JobFactory, SetClock, with_store
 
 #: What the faults are written with, for a database that does not have it.
 _WORDS = """
@@ -80,13 +80,13 @@ def breakable(kind: str, folder: Path) -> Iterator[Breakable]:
             yield Breakable(kind, ids, partial(_found_after, connection, PostgresSnapshot(url, connection), ids, clock))
 
 
-async def _every_kind(make: Maker) -> dict[str, str]:
+async def _every_kind(make: JobFactory) -> dict[str, str]:
     return await make.one_of_each() | await told(make)
 
 
 def _file(folder: Path) -> Breakable:
     path, copy, clock = folder / "sound.db", folder / "broken.db", SetClock()
-    ids = with_store(path, clock, lambda store: _every_kind(Maker(store, clock)))
+    ids = with_store(path, clock, lambda store: _every_kind(JobFactory(store, clock)))
 
     def after(sql: str) -> list[Violation]:
         for old in folder.glob(f"{copy.name}*"):
@@ -115,7 +115,7 @@ def _fill(url: str, clock: SetClock) -> dict[str, str]:
     async def fill() -> dict[str, str]:
         store = await PostgresStore.open(url, hints=Hints(), clock=clock)
         try:
-            return await _every_kind(Maker(store, clock))
+            return await _every_kind(JobFactory(store, clock))
         finally:
             await store.close()
 

@@ -29,7 +29,7 @@ from langlauf.hints import Hints
 from langlauf.service.read import DerivedFields
 from langlauf.store.tools.drivers import copy_store
 from langlauf.store.tools.location import parse_location
-from tests.support.submissions import look
+from tests.support.submissions import read_job
 from tests.support.v1_store import earlier_store
 
 NOTE = "weighed twice"
@@ -70,7 +70,7 @@ def ask(program: Path, url: str, folder: Path) -> dict[str, Any]:
 async def _read(url: str) -> JobRecord:
     store = await open_at(parse_location(url), Hints())
     try:
-        return (await look(store, "j1", "default-org")).job
+        return (await read_job(store, "j1", "default-org")).job
     finally:
         await store.close()
 

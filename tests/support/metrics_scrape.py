@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 Sample = tuple[str, tuple[tuple[str, str], ...]]
 
 
-class Scraped:
+class MetricsScrape:
     """The samples of one scrape, or what has been added to them since an earlier one."""
 
     def __init__(self, samples: Mapping[Sample, float], kinds: Mapping[str, str]) -> None:
@@ -35,13 +35,13 @@ class Scraped:
         """The metrics that have something to tell, by their names; of a histogram what it counts."""
         return {name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count") for name, _ in self._samples}
 
-    def since(self, before: "Scraped") -> "Scraped":
+    def since(self, before: "MetricsScrape") -> "MetricsScrape":
         """What has been added."""
         changed = {sample: value - before._samples.get(sample, 0) for sample, value in self._samples.items()}
-        return Scraped(changed, self.kinds)
+        return MetricsScrape(changed, self.kinds)
 
 
-def read_scrape(text: str, *, openmetrics: bool = False) -> Scraped:
+def read_scrape(text: str, *, openmetrics: bool = False) -> MetricsScrape:
     """Reads the answer of /metrics; raises where it is not what its format demands."""
     samples: dict[Sample, float] = {}
     kinds: dict[str, str] = {}
@@ -52,4 +52,4 @@ def read_scrape(text: str, *, openmetrics: bool = False) -> Scraped:
             key = sample.name, tuple(sorted(sample.labels.items()))
             assert key not in samples, f"{key} is told twice"
             samples[key] = sample.value
-    return Scraped(samples, kinds)
+    return MetricsScrape(samples, kinds)

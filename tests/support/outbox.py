@@ -10,15 +10,15 @@ from langlauf.domain.delivery import (
     Subscription,
     WebhookEndpoint,
 )
-from tests.support.store_kinds import Bed
-from tests.support.stores import Maker
+from tests.support.store_kinds import StoreUnderTest
+from tests.support.stores import JobFactory
 
 HOOK = Subscription(channel="webhook", target="https://hook.example/a", lane="https://hook.example")
 MAIL = Subscription(channel="email", target="who@mail.example", lane="mail", language="de")
 CLAIM = DeliveryClaim(most=10, most_of_lane=10, claim_seconds=30.0, cautious_after=3)
 
 
-async def told(make: Maker) -> dict[str, str]:
+async def told(make: JobFactory) -> dict[str, str]:
     """Jobs whose ends the world outside hears of; their ids by how far that is. Comes behind all other jobs."""
     arrived = await _wished(make, HOOK, MAIL)
     for one in await make.store.deliveries.claim(CLAIM):
@@ -45,13 +45,13 @@ async def told(make: Maker) -> dict[str, str]:
     return {"arrived": arrived, "given_up": given_up, "tried": tried, "waits": waits}
 
 
-async def _wished(make: Maker, *subscriptions: Subscription) -> str:
+async def _wished(make: JobFactory, *subscriptions: Subscription) -> str:
     job = await make.queued(subscriptions=subscriptions)
     await make.finish(await make.claim(job), 1)
     return job.job_id
 
 
-async def _endpoint(make: Maker, url: str) -> str:
+async def _endpoint(make: JobFactory, url: str) -> str:
     new = WebhookEndpoint(
         org_id=make.org_id,
         endpoint_id=new_id(),
@@ -70,7 +70,7 @@ def _end(one: Delivery, **values: object) -> DeliveryEnd:
     return DeliveryEnd(**ids, **values)  # type: ignore[arg-type]
 
 
-def leave_pending(bed: Bed, job_id: str, channel: str, org_id: str = "org-a") -> None:
+def leave_pending(bed: StoreUnderTest, job_id: str, channel: str, org_id: str = "org-a") -> None:
     """A message about the end of a job that is still to be sent."""
     bed.query(
         "INSERT INTO notifications (org_id, notification_id, job_id, channel, template_key, delivery_status,"

@@ -27,7 +27,7 @@ class Reply(NamedTuple):
         return found
 
 
-class Wire:
+class RawConnection:
     """One connection to a server."""
 
     def __init__(self, url: str, *, timeout: float = 60.0, receive_buffer: int | None = None) -> None:
@@ -39,7 +39,7 @@ class Wire:
         self.socket.connect((parts.hostname or "", parts.port or 0))
         self._buffer = b""
 
-    def __enter__(self) -> "Wire":
+    def __enter__(self) -> "RawConnection":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,10 +1,11 @@
-"""A receiver of webhooks on a real socket: it keeps what arrives, and answers as well or as badly as a test wishes."""
+"""A webhook receiver on a real socket: it records requests, and answers well or badly, as a test says."""
 
 import socket
 import socketserver
 import ssl
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -35,7 +36,7 @@ class Arrived(NamedTuple):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Keeps a request, then does what its path is told to."""
+    """Record a request, then answer as its path is configured."""
 
     server: "Receiver"
     protocol_version = "HTTP/1.1"
@@ -47,7 +48,7 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(headers.get("content-length", 0)))
         self.close_connection = True
         self.arrived = Arrived(self.path, headers, body, time.monotonic())
-        with suppress(OSError):  # whoever asked may be gone
+        with suppress(OSError):  # the caller may have disconnected
             self.server.arrived(self)
 
     def raw(self, data: bytes) -> None:
@@ -76,6 +77,7 @@ class Receiver(ThreadingHTTPServer):
         self.connections = 0
         self.closing = threading.Event()
         self._news = threading.Condition()
+        self._taken: Counter[str] = Counter()
         self._trust = trust
         self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
         super().__init__((address, port), Handler)
@@ -103,10 +105,10 @@ class Receiver(ThreadingHTTPServer):
         return made, peer
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Nothing: whoever calls may hang up."""
+        """Ignore it: a caller may hang up."""
 
     def arrived(self, handler: Handler) -> None:
-        """Keeps a request, and answers it."""
+        """Record a request, and answer it."""
         with self._news:
             self.requests.append(handler.arrived)
             self._news.notify_all()
@@ -121,6 +123,12 @@ class Receiver(ThreadingHTTPServer):
         with self._news:
             assert self._news.wait_for(lambda: len(self.of(path)) >= number, seconds), self.of(path)
         return self.of(path)
+
+    def take(self, count: int, path: str = "/hook") -> list[Arrived]:
+        """Return the next requests of a path that were not taken before, when there are so many."""
+        first = self._taken[path]
+        self._taken[path] += count
+        return self.wait_for(first + count, path)[first : first + count]
 
 
 @contextmanager

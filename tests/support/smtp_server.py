@@ -38,7 +38,7 @@ class Taken(msgspec.Struct, frozen=True):
         return read
 
 
-class PostOffice:
+class SmtpServer:
     """Takes mail. A step that has answers written down gives those first; `cut` drops the connection instead."""
 
     def __init__(self) -> None:
@@ -107,11 +107,11 @@ class _Talk(SMTP):
 
 
 @asynccontextmanager
-async def post_office(
+async def smtp_server(
     certificate: tuple[Path, Path] | None = None, *, implicit: bool = False, login: bool = False
-) -> AsyncIterator[PostOffice]:
+) -> AsyncIterator[SmtpServer]:
     """A server in this loop; with a certificate it speaks TLS, from the first byte or when asked to."""
-    office = PostOffice()
+    office = SmtpServer()
     context = None
     if certificate is not None:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -143,13 +143,13 @@ async def post_office(
 
 
 @contextmanager
-def post_office_beside() -> Iterator[PostOffice]:
+def smtp_server_in_thread() -> Iterator[SmtpServer]:
     """A server in a thread of its own, for tests that wait for another one."""
-    ready: Future[PostOffice] = Future()
+    ready: Future[SmtpServer] = Future()
     over = threading.Event()
 
     async def main() -> None:
-        async with post_office() as office:
+        async with smtp_server() as office:
             ready.set_result(office)
             await asyncio.to_thread(over.wait)
 

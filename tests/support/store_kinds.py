@@ -17,13 +17,13 @@ from langlauf.store.tools.verify import Violation
 from tests.support.postgres import execute, fetch
 from tests.support.postgres_stores import migrated_database
 from tests.support.sqlite_edits import GUARDS
-from tests.support.stores import Maker, SetClock, query
+from tests.support.stores import JobFactory, SetClock, query
 
 T = TypeVar("T")
-Scene = Callable[[Store, Maker, SetClock], Awaitable[T]]
+Scene = Callable[[Store, JobFactory, SetClock], Awaitable[T]]
 
 
-class Bed(NamedTuple):
+class StoreUnderTest(NamedTuple):
     """A place for one store: a file, `:memory:` or a database."""
 
     kind: str
@@ -36,7 +36,7 @@ class Bed(NamedTuple):
         async def main() -> T:
             store = await self.opened(clock)
             try:
-                return await scene(store, Maker(store, clock), clock)
+                return await scene(store, JobFactory(store, clock), clock)
             finally:
                 await store.close()
 
@@ -81,10 +81,10 @@ class Bed(NamedTuple):
 
 
 @contextmanager
-def bed_of(kind: str, folder: Path) -> Iterator[Bed]:
+def store_under_test(kind: str, folder: Path) -> Iterator[StoreUnderTest]:
     """A place of this kind: `sqlite`, `memory` or `postgres`."""
     if kind == "postgres":
         with migrated_database() as url:
-            yield Bed(kind, url)
+            yield StoreUnderTest(kind, url)
     else:
-        yield Bed(kind, ":memory:" if kind == "memory" else str(folder / "s.db"))
+        yield StoreUnderTest(kind, ":memory:" if kind == "memory" else str(folder / "s.db"))

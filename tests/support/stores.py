@@ -75,7 +75,7 @@ def query(path: Path | str, sql: str, *values: object) -> list[tuple[object, ...
         connection.close()
 
 
-class Maker:
+class JobFactory:
     """Makes jobs of one store. Each has a lane of its own, so that a claim gets the job it is meant for."""
 
     def __init__(self, store: Store, clock: SetClock, org_id: str = "org-a") -> None:
@@ -259,10 +259,10 @@ class Maker:
         return at_rest | {"running": running.lease.job_id, "partial": partial.lease.job_id}
 
 
-Scene = Callable[[SqliteStore, Maker, SetClock], Awaitable[None]]
+Scene = Callable[[SqliteStore, JobFactory, SetClock], Awaitable[None]]
 
 
 def play(path: Path | str, scene: Scene) -> None:
     """Runs a scene on a fresh store."""
     clock = SetClock()
-    with_store(path, clock, lambda store: scene(store, Maker(store, clock), clock))
+    with_store(path, clock, lambda store: scene(store, JobFactory(store, clock), clock))

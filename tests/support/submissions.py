@@ -86,7 +86,7 @@ async def started(store: Store, clock: SetClock, **rules: Any) -> Claim:
     return made
 
 
-async def look(store: Store, job_id: str, org: str = ORG) -> JobView:
+async def read_job(store: Store, job_id: str, org: str = ORG) -> JobView:
     """The job as its org sees it; it must exist."""
     view = await store.tenant(org).job(job_id)
     assert view is not None
@@ -100,6 +100,6 @@ async def event_types(store: Store, job_id: str, org: str = ORG) -> list[str]:
     return [str(event.event_type) for event in events]
 
 
-def wish_to_cancel(job_id: str, org: str = ORG) -> CancelRequest:
+def cancel_request(job_id: str, org: str = ORG) -> CancelRequest:
     """A person asks for a job to stop."""
     return CancelRequest(org_id=org, job_id=job_id, by="user", reason="not needed", request_id=new_id())

@@ -15,7 +15,7 @@ import httpx2
 from tests.support.server import ROOT, ServerProcess, environment
 
 
-class Foreign(ServerProcess):
+class UvicornProcess(ServerProcess):
     """uvicorn, and a client for what it serves."""
 
     ready = re.compile(r"Uvicorn running on (http://\S+)")
@@ -50,14 +50,14 @@ class Foreign(ServerProcess):
 
 
 @contextmanager
-def uvicorn(target: str, folder: Path, *flags: str, **variables: str) -> Iterator[Foreign]:
+def uvicorn(target: str, folder: Path, *flags: str, **variables: str) -> Iterator[UvicornProcess]:
     """Runs `module:app` from the folder or from the examples, on a free port."""
     words = [sys.executable, "-m", "uvicorn", target, "--port", "0", "--timeout-graceful-shutdown", "5", *flags]
     known = environment(LANGLAUF_STORE=str(folder / "store.db"), **variables)
     known["PYTHONPATH"] = os.pathsep.join((known["PYTHONPATH"], str(ROOT / "examples"), str(folder)))
     process = subprocess.Popen(words, cwd=folder, env=known, stderr=subprocess.PIPE, text=True)
     try:
-        server = Foreign(process)
+        server = UvicornProcess(process)
         yield server
         if process.poll() is None:
             server.stop()

@@ -11,8 +11,8 @@ from langlauf.clock import new_id
 from langlauf.delivery import webhook
 from langlauf.domain.access import Scope
 from tests.support.keys import bearer, make_key
-from tests.support.listener import Listener, listening
 from tests.support.live import Live, live
+from tests.support.receiver import Receiver, answer, receiving
 from tests.ui.outline import Outline, assert_page
 
 URL = "https://hooks.example/jobs"
@@ -34,9 +34,9 @@ def calling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 
 
 @pytest.fixture(scope="module")
-def receiver() -> Iterator[Listener]:
+def receiver() -> Iterator[Receiver]:
     """Somebody on this machine who takes webhooks."""
-    with listening() as found:
+    with receiving() as found:
         yield found
 
 
@@ -124,17 +124,17 @@ def test_nothing_to_hear_of_and_an_address_that_is_there_are_refused(calling: Li
 
 
 def test_an_endpoint_is_tried_from_the_page(
-    calling: Live, org: str, receiver: Listener, monkeypatch: pytest.MonkeyPatch
+    calling: Live, org: str, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What came back is told at once, and what was sent is signed with the secret of the page."""
-    endpoint, secret = add(calling, org, receiver.url("page"))
+    endpoint, secret = add(calling, org, receiver.url("/page"))
     assert "was taken." in send(calling, org, f"/webhooks/{endpoint}/test").text
-    receiver.take("page", 1)
-    monkeypatch.setattr(webhook, "inner", lambda *_: False)  # as if the receiver were a public one
+    receiver.take(1, "/page")
+    monkeypatch.setattr(webhook, "is_allowed_private", lambda *_: False)  # as if the receiver were a public one
     assert "was taken: 200" in send(calling, org, f"/webhooks/{endpoint}/test").text
-    [sent] = receiver.take("page", 1)
+    [sent] = receiver.take(1, "/page")
     Webhook(secret).verify(sent.body, sent.headers)
-    receiver.answers["page"] = (500, b"<script>alert(1)</script>")
+    receiver.manners["/page"] = answer(500, "<script>alert(1)</script>")
     refused = send(calling, org, f"/webhooks/{endpoint}/test")
     assert "was not taken" in refused.text
     assert "<script>alert(1)</script>" in refused.text

@@ -18,7 +18,7 @@ from langlauf.service.estimates import Estimates
 from langlauf.settings import load_settings
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.support.stores import SetClock, opened
-from tests.support.submissions import accept, claim, look, wish_to_cancel
+from tests.support.submissions import accept, cancel_request, claim, read_job
 
 #: What a run of each analysis takes here, to the second.
 SECONDS = {"survey": 10.0, "census": 40.0}
@@ -110,7 +110,7 @@ class Simulation:
 
     async def _ask(self, job: JobRecord) -> None:
         if job.job_id not in self.ended:
-            view = await look(self.store, job.job_id, job.org_id)
+            view = await read_job(self.store, job.job_id, job.org_id)
             told = await self.estimates.remaining(view, self.clock.now())
             assert told is not None
             self.told[job.job_id].append((self.clock.now(), told))
@@ -194,7 +194,7 @@ def test_canceled_jobs_before_it_shorten_the_wait() -> None:
         last = JobView(jobs[-1], None)
         assert await estimates.remaining(last, clock.now()) == 210.0
         for job in jobs[5:15]:
-            await store.cancel(wish_to_cancel(job.job_id))
+            await store.cancel(cancel_request(job.job_id))
         assert await estimates.remaining(last, clock.now()) == pytest.approx(110.0, abs=10)
 
     play(scene)
@@ -208,7 +208,7 @@ def test_backoff_counts() -> None:
         estimates = World(1).estimates(store)
         [made] = await claim(store)
         assert await store.record(made.lease, Retry(code="timeout", message="slow", delay_seconds=25))
-        parked = await look(store, made.lease.job_id)
+        parked = await read_job(store, made.lease.job_id)
         assert await estimates.remaining(parked, clock.now()) == 35.0
         clock.pass_(20)
         assert await estimates.remaining(parked, clock.now()) == 15.0
@@ -227,7 +227,7 @@ def test_a_released_job_goes_first() -> None:
             await accept(store, clock)
         [made] = await claim(store)
         assert await store.record(made.lease, Released())
-        released = await look(store, made.lease.job_id)
+        released = await read_job(store, made.lease.job_id)
         assert await World(1).estimates(store).remaining(released, clock.now()) == 10.0
 
     play(scene)
@@ -244,10 +244,10 @@ def test_nothing_is_estimated_before_anything_is_known() -> None:
             assert await estimates.remaining(JobView(job, None), clock.now()) is None
             [made] = await claim(store)
             clock.pass_(5)
-            view = await look(store, job.job_id)
+            view = await read_job(store, job.job_id)
             assert await estimates.remaining(view, clock.now()) is None
             assert await store.record(made.lease, Progress(percent=25))
-            view = await look(store, job.job_id)
+            view = await read_job(store, job.job_id)
             assert await estimates.remaining(view, clock.now()) == 15.0
             assert await store.record(made.lease, Failed(code="internal", message="broken", retryable=False))
             other = await accept(store, clock)

@@ -13,7 +13,7 @@ from langlauf.store.sqlite import lists
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.support.live import live
 from tests.support.stores import SetClock, opened
-from tests.support.submissions import ORG, accept, wish_to_cancel
+from tests.support.submissions import ORG, accept, cancel_request
 
 MANY = 300
 
@@ -31,7 +31,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 async def _many(store: SqliteStore, clock: SetClock) -> str:
     """Many jobs, of which the oldest alone was canceled and has its own words; returns its id."""
     oldest = await accept(store, clock, query="Needle")
-    await store.cancel(wish_to_cancel(oldest.job_id))
+    await store.cancel(cancel_request(oldest.job_id))
     clock.pass_(1)
     await asyncio.gather(*(accept(store, clock) for _ in range(MANY)))
     return oldest.job_id

@@ -9,7 +9,7 @@ import pytest
 
 from langlauf.domain.attempt import Progress
 from langlauf.store.sqlite import engine
-from tests.support.stores import Maker, SetClock, opened
+from tests.support.stores import JobFactory, SetClock, opened
 
 
 def _no_checkpoint(operation: int, what: str | None, *_: str | None) -> int:
@@ -28,7 +28,7 @@ def test_a_log_that_cannot_be_emptied_spoils_no_commit(
     async def body() -> None:
         clock = SetClock()
         async with opened(tmp_path / "store.db", clock) as store:
-            claim = await Maker(store, clock).running()
+            claim = await JobFactory(store, clock).running()
             before = await store.tenant("org-a").events(claim.lease.job_id, after=0, limit=100)
             store._writer.authorizer = _no_checkpoint
             writes = [store.record(claim.lease, Progress(percent=percent)) for percent in (20, 30, 40)]

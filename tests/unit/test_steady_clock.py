@@ -23,7 +23,7 @@ from langlauf.store.sqlite.clock import TOLERANCE, settled
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.store.sqlite.snapshot import check_file
 from tests.support.server import ROOT, environment
-from tests.support.stores import LEASE_SECONDS, Maker, SetClock, opened, query
+from tests.support.stores import LEASE_SECONDS, JobFactory, SetClock, opened, query
 from tests.unit.machine_clock import HOUR, Machine
 
 INSTANTS = st.integers(0, 2**52)
@@ -39,13 +39,13 @@ async def process_on(path: Path | str, machine: Machine) -> AsyncIterator[Sqlite
         await store.close()
 
 
-def play(path: Path, scene: Callable[[SqliteStore, Maker, Machine], Awaitable[None]]) -> None:
+def play(path: Path, scene: Callable[[SqliteStore, JobFactory, Machine], Awaitable[None]]) -> None:
     """Runs a scene on a store with its own clock, and finds it sound afterwards."""
     machine = Machine()
 
     async def run() -> int:
         async with process_on(path, machine) as store:
-            await scene(store, Maker(store, machine), machine)
+            await scene(store, JobFactory(store, machine), machine)
             return store.clock.now()
 
     now = asyncio.run(run())
@@ -103,7 +103,7 @@ def test_settling_never_runs_back_and_happens_once(
 def test_a_step_forward_loses_no_lease(tmp_path: Path) -> None:
     """The wall clock jumps an hour: the lease lasts as long as before, and a process that opens now agrees."""
 
-    async def scene(store: SqliteStore, maker: Maker, machine: Machine) -> None:
+    async def scene(store: SqliteStore, maker: JobFactory, machine: Machine) -> None:
         claim = await maker.running()
         machine.set_wall(HOUR)
         assert await swept(store) == []
@@ -123,7 +123,7 @@ def test_a_step_forward_loses_no_lease(tmp_path: Path) -> None:
 def test_a_step_back_delays_nothing(tmp_path: Path) -> None:
     """The wall clock goes back an hour: a lost lease is taken when it is over, and times go on."""
 
-    async def scene(store: SqliteStore, maker: Maker, machine: Machine) -> None:
+    async def scene(store: SqliteStore, maker: JobFactory, machine: Machine) -> None:
         claim = await maker.running()
         before = store.clock.now()
         machine.set_wall(-HOUR)
@@ -141,7 +141,7 @@ def test_a_step_back_delays_nothing(tmp_path: Path) -> None:
 def test_the_clock_follows_the_wall_clock_when_nothing_runs(tmp_path: Path) -> None:
     """Not while a lease lives; then with the next sweep, in every process, and what waits is not harmed."""
 
-    async def scene(store: SqliteStore, maker: Maker, machine: Machine) -> None:
+    async def scene(store: SqliteStore, maker: JobFactory, machine: Machine) -> None:
         async with process_on(tmp_path / "s.db", machine) as other:
             claim = await maker.running()
             machine.set_wall(HOUR)
@@ -153,7 +153,7 @@ def test_the_clock_follows_the_wall_clock_when_nothing_runs(tmp_path: Path) -> N
             assert store.clock.now() == machine.now()
             # The other process did not look yet. Its next write does, before it gives out a lease.
             assert other.clock.now() < store.clock.now()
-            made = await Maker(other, machine).claim(waiting)
+            made = await JobFactory(other, machine).claim(waiting)
             assert other.clock.now() == store.clock.now()
             assert await swept(store) == []
             await complete(other, made)
@@ -164,7 +164,7 @@ def test_the_clock_follows_the_wall_clock_when_nothing_runs(tmp_path: Path) -> N
 def test_a_small_difference_is_left_alone(tmp_path: Path) -> None:
     """Wall clocks are corrected a little all the time; the store's need not follow."""
 
-    async def scene(store: SqliteStore, maker: Maker, machine: Machine) -> None:
+    async def scene(store: SqliteStore, maker: JobFactory, machine: Machine) -> None:
         await maker.queued()
         machine.set_wall(TOLERANCE / SECOND)
         await swept(store)
@@ -179,7 +179,7 @@ def test_a_small_difference_is_left_alone(tmp_path: Path) -> None:
 async def _leave_a_lease(path: Path, machine: Machine) -> tuple[Claim, int]:
     """A process works on a job until the machine goes down; returns its claim and its last time."""
     async with process_on(path, machine) as store:
-        maker = Maker(store, machine)
+        maker = JobFactory(store, machine)
         await maker.queued()
         claim = await maker.running()
         machine.pass_(5)
@@ -204,7 +204,7 @@ def test_a_restart_ends_leases_and_does_not_turn_time_back(tmp_path: Path, wall:
                 assert await swept(store) == []
                 machine.pass_(LEASE_SECONDS)
             assert await swept(store) == ["lost"]
-            maker = Maker(store, machine)
+            maker = JobFactory(store, machine)
             await complete(store, await maker.claim(await maker._job(claim.lease.job_id)))
             await swept(store)
             assert store.clock.now() >= max(machine.now(), newest)
@@ -220,7 +220,7 @@ def test_imported_times_do_not_set_the_clock(tmp_path: Path) -> None:
 
     async def run() -> None:
         async with process_on(path, machine) as store:
-            maker = Maker(store, machine)
+            maker = JobFactory(store, machine)
             for made in (maker.queued, maker.running, maker.completed):
                 await made()
             other = apsw.Connection(str(path))
@@ -243,7 +243,7 @@ def test_a_clock_that_is_given_is_used_as_it_is(tmp_path: Path) -> None:
         clock = SetClock()
         async with opened(tmp_path / "s.db", clock) as store:
             assert store.clock is clock
-            await Maker(store, clock).queued()
+            await JobFactory(store, clock).queued()
 
     asyncio.run(run())
     assert query(tmp_path / "s.db", "SELECT * FROM clocks") == []
@@ -252,7 +252,7 @@ def test_a_clock_that_is_given_is_used_as_it_is(tmp_path: Path) -> None:
 def test_a_submission_has_the_time_of_its_write(tmp_path: Path) -> None:
     """Whatever the service's clock said, the job and its first event have the store's time."""
 
-    async def scene(store: SqliteStore, maker: Maker, machine: Machine) -> None:
+    async def scene(store: SqliteStore, maker: JobFactory, machine: Machine) -> None:
         before = store.clock.now()
         machine.set_wall(-HOUR)
         job = await maker.queued()
@@ -270,7 +270,7 @@ def test_a_correction_that_the_store_refuses_is_tried_again(tmp_path: Path, monk
     """Another program holds the file: the sweep says so, and the next one corrects the clock."""
     monkeypatch.setattr(connection, "BUSY_MILLISECONDS", 20)
 
-    async def scene(store: SqliteStore, maker: Maker, machine: Machine) -> None:
+    async def scene(store: SqliteStore, maker: JobFactory, machine: Machine) -> None:
         await maker.queued()
         machine.set_wall(HOUR)
         other = apsw.Connection(str(tmp_path / "s.db"))

@@ -16,7 +16,7 @@ from langlauf.cli.transfer import export_store, import_store
 from langlauf.clock import SystemClock
 from langlauf.domain.instant import after
 from langlauf.store.sqlite.driver import SqliteStore
-from tests.support.stores import DAY, Maker, SetClock, play, query
+from tests.support.stores import DAY, JobFactory, SetClock, play, query
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "scripts" / "run_async_retention_cleanup.py"
@@ -38,7 +38,7 @@ def old(tmp_path: Path) -> Path:
     """A store whose jobs ended eight days ago by the clock of this machine."""
     path = tmp_path / "jobs.db"
 
-    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+    async def scene(store: SqliteStore, make: JobFactory, clock: SetClock) -> None:
         clock.time = after(SystemClock().now(), -8 * DAY)
         await make.completed(1)
         await make.failed()

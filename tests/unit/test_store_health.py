@@ -15,7 +15,7 @@ from langlauf.store.health import StoreProblem
 from langlauf.store.sqlite import health
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.support.processes import eventually
-from tests.support.stores import Maker, SetClock, query, with_store
+from tests.support.stores import JobFactory, SetClock, query, with_store
 
 _PAGE = 4_096
 _CLOCK = SetClock()
@@ -25,7 +25,7 @@ _CLOCK = SetClock()
 def damaged(tmp_path: Path) -> Path:
     """A store in which the root of one index of jobs is torn; everything else can be read and written."""
     path = tmp_path / "store.db"
-    with_store(path, _CLOCK, lambda store: Maker(store, _CLOCK).one_of_each())
+    with_store(path, _CLOCK, lambda store: JobFactory(store, _CLOCK).one_of_each())
     query(path, "PRAGMA wal_checkpoint(TRUNCATE)")
     [(root,)] = query(path, "SELECT rootpage FROM sqlite_schema WHERE name = 'idx_notifications_inbox'")
     with path.open("r+b") as file:
@@ -85,7 +85,7 @@ def test_what_the_start_had_no_time_for_is_looked_at_in_the_background(
 def test_an_inspection_of_a_sound_file_finds_nothing_and_can_be_stopped(tmp_path: Path) -> None:
     """Every table is looked at; one that is stopped says nothing."""
     path = tmp_path / "store.db"
-    _on(path, lambda store: Maker(store, _CLOCK).one_of_each())
+    _on(path, lambda store: JobFactory(store, _CLOCK).one_of_each())
     inspection = health.DamageScan(str(path))
     assert (inspection.run(0.0), inspection.finished) == (None, False)
     assert (inspection.run(), inspection.finished) == (None, True)

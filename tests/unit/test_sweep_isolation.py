@@ -15,7 +15,7 @@ from langlauf.domain.errors import StoreUnavailable
 from langlauf.hints import Hints
 from langlauf.store.sqlite import connection
 from langlauf.telemetry.log import EVENT_COUNTS, LogEvent
-from tests.support.stores import LEASE_SECONDS, Maker, SetClock, opened
+from tests.support.stores import LEASE_SECONDS, JobFactory, SetClock, opened
 
 
 def _take_next_event_number(path: Path, job_id: str) -> None:
@@ -49,7 +49,7 @@ def test_a_broken_row_does_not_stop_the_sweep(tmp_path: Path, caplog: pytest.Log
     async def body() -> None:
         clock = SetClock()
         async with opened(tmp_path / "store.db", clock) as store:
-            maker = Maker(store, clock)
+            maker = JobFactory(store, clock)
             leases = [(await maker.running()).lease for _ in range(3)]
             broken = sorted(lease.job_id for lease in leases)[1]
             _take_next_event_number(tmp_path / "store.db", broken)
@@ -70,7 +70,7 @@ def test_a_store_that_is_away_fails_the_sweep_as_a_whole(tmp_path: Path, monkeyp
     async def body() -> None:
         clock = SetClock()
         async with opened(tmp_path / "store.db", clock) as store:
-            maker = Maker(store, clock)
+            maker = JobFactory(store, clock)
             for _ in range(5):
                 await maker.running()
             clock.pass_(LEASE_SECONDS + 1)
@@ -90,7 +90,7 @@ def test_the_sweep_goes_on_after_the_store_was_away(tmp_path: Path, monkeypatch:
     async def body() -> None:
         clock = SetClock()
         async with opened(tmp_path / "store.db", clock) as store:
-            lost = await Maker(store, clock).running()
+            lost = await JobFactory(store, clock).running()
             clock.pass_(LEASE_SECONDS + 1)
             failed, taken = asyncio.Event(), asyncio.Event()
 

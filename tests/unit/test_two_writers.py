@@ -6,7 +6,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from tests.support.stores import Maker, SetClock, opened, query
+from tests.support.stores import JobFactory, SetClock, opened, query
 
 
 def test_names_outlast_the_other_writer_and_counts_do_not(tmp_path: Path) -> None:
@@ -16,10 +16,10 @@ def test_names_outlast_the_other_writer_and_counts_do_not(tmp_path: Path) -> Non
     async def main() -> None:
         async with opened(path, clock) as one, opened(path, clock) as other:
             for number, store in enumerate((one, other, one, other)):
-                await Maker(store, clock).queued(query=f"Bern {number}")
+                await JobFactory(store, clock).queued(query=f"Bern {number}")
             names = other._cache.orgs
-            await Maker(one, clock).queued(query="Basel")
-            await Maker(other, clock).queued(query="Chur")
+            await JobFactory(one, clock).queued(query="Basel")
+            await JobFactory(other, clock).queued(query="Chur")
             assert other._cache.orgs is names
             assert (other._cache.waiting, (await one.depth()).waiting) == (6, 6)
 
@@ -43,7 +43,7 @@ def test_a_writer_waits_for_the_other_one(tmp_path: Path, monkeypatch: pytest.Mo
                     other.execute("COMMIT")
 
             monkeypatch.setattr("langlauf.store.sqlite.connection.time.sleep", wait)
-            await Maker(store, clock).queued()
+            await JobFactory(store, clock).queued()
             other.close()
 
     asyncio.run(main())

@@ -21,7 +21,7 @@ from langlauf.store.sqlite.store_copy import put_rows
 from langlauf.store.tools.location import SqliteLocation
 from langlauf.store.tools.store_copy import Row
 from langlauf.store.tools.tables import Table
-from tests.support.stores import DAY, Maker, SetClock, play, query
+from tests.support.stores import DAY, JobFactory, SetClock, play, query
 from tests.support.v1_store import FULL, NOON, Document, bring, earlier_store
 
 
@@ -81,7 +81,7 @@ def test_a_running_job_lost_its_worker_and_goes_on(tmp_path: Path) -> None:
     """A job that was under way is claimed and completed here, after its earlier snapshots."""
     path, _ = bring(tmp_path, FULL)
 
-    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+    async def scene(store: SqliteStore, make: JobFactory, clock: SetClock) -> None:
         make.org_id = "default-org"
         view = await store.tenant("default-org").job("alive")
         assert view is not None
@@ -101,7 +101,7 @@ def test_a_waiting_job_is_claimed(tmp_path: Path) -> None:
     """A queued job stands in its lane after the import."""
     path, _ = bring(tmp_path, FULL)
 
-    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+    async def scene(store: SqliteStore, make: JobFactory, clock: SetClock) -> None:
         assert (await store.depth()).waiting == 1
         view = await store.tenant("default-org").job("waits")
         assert view is not None
@@ -238,7 +238,7 @@ def test_nothing_is_lost_on_the_way_out_and_in(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     policy = RetentionPolicy(final_results=7 * DAY, partial_results=DAY, events=3 * DAY, jobs=90 * DAY)
 
-    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+    async def scene(store: SqliteStore, make: JobFactory, clock: SetClock) -> None:
         for days in (8, 4, 2, 0):  # all gone, events gone, partials gone, whole
             make.org_id = f"org-{days}"
             await make.at_rest()
@@ -273,7 +273,7 @@ def test_an_export_has_the_form_of_the_earlier_system(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     ids: list[str] = []
 
-    async def scene(store: SqliteStore, make: Maker, clock: SetClock) -> None:
+    async def scene(store: SqliteStore, make: JobFactory, clock: SetClock) -> None:
         ids.append(await make.completed(1))
 
     play(path, scene)

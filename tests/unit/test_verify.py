@@ -17,8 +17,8 @@ from langlauf.store.sqlite.snapshot import check_file, verify_file
 from langlauf.store.tools.verify import RULES
 from tests.support.broken_store import Breakable, breakable
 from tests.support.outbox import told
-from tests.support.store_kinds import bed_of
-from tests.support.stores import DAY, Maker, SetClock, query, with_store
+from tests.support.store_kinds import store_under_test
+from tests.support.stores import DAY, JobFactory, SetClock, query, with_store
 
 Sound = tuple[Path, dict[str, str], int]
 
@@ -35,7 +35,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Sound:
     """A file with a job in every state, the ids of its jobs, and its time."""
     path = tmp_path_factory.mktemp("sound") / "s.db"
     clock = SetClock()
-    return path, with_store(path, clock, lambda store: Maker(store, clock).one_of_each()), clock.now()
+    return path, with_store(path, clock, lambda store: JobFactory(store, clock).one_of_each()), clock.now()
 
 
 def test_a_sound_store_has_nothing_to_report(broken: Breakable) -> None:
@@ -59,13 +59,13 @@ def test_what_retention_took_is_not_missed(tmp_path: Path, kind: str, days: int)
     policy = RetentionPolicy(final_results=7 * DAY, partial_results=DAY, events=3 * DAY, jobs=90 * DAY)
     moved = SetClock()
 
-    async def scene(store: Store, make: Maker, clock: SetClock) -> None:
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
         await make.one_of_each()
         await told(make)
         clock.pass_(days * DAY)
         assert (await store.retire(policy, dry_run=False)).events.delete_count > 0
 
-    with bed_of(kind, tmp_path) as bed:
+    with store_under_test(kind, tmp_path) as bed:
         bed.play(scene, moved)
         assert [one for one in bed.check(moved) if not one.warning] == []
 

@@ -5,7 +5,7 @@ from langlauf.domain.attempt import Backoff, Claim, ClaimRequest, Partial, Progr
 from langlauf.domain.job import JobRecord
 from langlauf.domain.outcome import Canceled, Completed, Failed, Released, Retry
 from langlauf.domain.read_models import CancelRequest
-from tests.support.stores import LEASE_SECONDS, Maker
+from tests.support.stores import LEASE_SECONDS, JobFactory
 
 
 def _write(move: str) -> Write | None:
@@ -21,7 +21,7 @@ def _write(move: str) -> Write | None:
     return writes.get(move)
 
 
-async def make_move(maker: Maker, job: JobRecord, claim: Claim | None, move: str) -> Claim | None:
+async def make_move(maker: JobFactory, job: JobRecord, claim: Claim | None, move: str) -> Claim | None:
     """Makes one move, legal or not, and returns the claim that writes come from afterwards."""
     maker.clock.pass_(0.2)
     write = _write(move)

@@ -15,7 +15,7 @@ from langlauf.hints import Hints
 from langlauf.store.queries import load
 from langlauf.store.sqlite.connection import MEMORY, migrate, open_connection
 from langlauf.store.sqlite.driver import SqliteStore
-from tests.support.stores import Maker, SetClock
+from tests.support.stores import JobFactory, SetClock
 from tests.support.tiers import at_scale
 from tests.unit.domain.job_actions import make_move
 
@@ -134,7 +134,7 @@ async def _play(moves: list[str]) -> None:
     clock = SetClock()
     store = await SqliteStore.open(MEMORY, clock=clock, hints=Hints())
     try:
-        player = Player(Maker(store, clock))
+        player = Player(JobFactory(store, clock))
         await player.play(moves)
         await player.check()
     finally:
@@ -144,7 +144,7 @@ async def _play(moves: list[str]) -> None:
 class Player:
     """Makes the moves on one job, with whatever lease was given out last."""
 
-    def __init__(self, maker: Maker) -> None:
+    def __init__(self, maker: JobFactory) -> None:
         self.maker = maker
 
     async def play(self, moves: list[str]) -> None:
