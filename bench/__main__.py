@@ -15,11 +15,11 @@ from pathlib import Path
 import msgspec
 
 from bench import page, results, services
-from bench.catalogue import GROUPS, SECTIONS, chosen
+from bench.catalogue import GROUPS, SECTIONS, select_sections
 from bench.context import Context
 from bench.environments import RUNTIME, install
 from bench.processes import descendants, kill
-from bench.progress import say
+from bench.progress import print_progress
 from bench.results import Measured
 
 #: A section looks at its limit between two measurements; one that does not come to the next is ended.
@@ -33,7 +33,7 @@ def main(words: Sequence[str] | None = None) -> int:
         page.write(results.load())
         return 0
     if options.capacity:
-        from bench.store.need import show_capacity
+        from bench.store.capacity_report import show_capacity
 
         show_capacity(options.capacity)
         return 0
@@ -54,7 +54,7 @@ def main(words: Sequence[str] | None = None) -> int:
             if options.results == results.FILE:
                 page.write(results.load())
     if failed:
-        say(f"nothing was found by {', '.join(failed)}")
+        print_progress(f"nothing was found by {', '.join(failed)}")
     return 1 if failed else 0
 
 
@@ -76,7 +76,7 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
 
 def _sections(words: str) -> list[str]:
     try:
-        return chosen(words)
+        return select_sections(words)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 
@@ -103,7 +103,7 @@ def _context(stack: ExitStack, names: Sequence[str], options: argparse.Namespace
 def _run(name: str, context: Context) -> Measured | None:
     """Run a section to its end, or end it with all that it has started."""
     limit = SECTIONS[name].limit_seconds
-    say(f"section {name}, at most {limit / 60:.0f} minutes")
+    print_progress(f"section {name}, at most {limit / 60:.0f} minutes")
     file = context.data / f"{name}.json"
     mine = msgspec.structs.replace(context, limit_seconds=limit)
     command = [sys.executable, "-m", "bench.section_process", name, str(file)]
@@ -114,7 +114,7 @@ def _run(name: str, context: Context) -> Measured | None:
             kill(descendants([process.pid]))
             if not isinstance(error, subprocess.TimeoutExpired):
                 raise
-            say(f"section {name} was ended: it did not keep its limit")
+            print_progress(f"section {name} was ended: it did not keep its limit")
     return msgspec.json.decode(file.read_bytes(), type=Measured) if file.exists() else None
 
 

@@ -1,5 +1,7 @@
 """The sections: what each measures, how long it may take, and how its part of the page reads."""
 
+from typing import Any
+
 import msgspec
 
 _BEST_QUEUE = ("Huey + Redis", "Huey + SQLite", "pgqueuer, batch 100")
@@ -48,13 +50,16 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
         return self.minutes * float(_MINUTE)
 
 
+def _queue_section(**values: Any) -> Section:
+    """Return a section that compares all queues, each with the store of its own."""
+    return Section(services=("postgres", "redis"), environments=_QUEUES, on_disk=True, **values)
+
+
 SECTIONS = {
-    "library": Section(
+    "library": _queue_section(
         title="Library, end to end",
         measure="bench.sections.library:measure_end_to_end",
         minutes=25,
-        services=("postgres", "redis"),
-        environments=_QUEUES,
         text="A no-op, enqueued by one process through the library (32 at once where it is asynchronous) and run "
         "by one worker: from the first enqueue until the queue's own store has the end of all jobs. "
         "Langlauf stores every event and the result; its worker is in the same process, or, as *worker "
@@ -62,31 +67,24 @@ SECTIONS = {
         wanted="at least 3 times the best of Huey and pgqueuer on both stores; aim 5",
         columns=(Column("jobs_per_second", "jobs/s"),),
         ratio=Ratio("jobs_per_second", "to the best of Huey and pgqueuer", _BEST_QUEUE),
-        on_disk=True,
         chart="jobs_per_second",
     ),
-    "drain": Section(
+    "drain": _queue_section(
         title="Drain of a backlog",
         measure="bench.sections.library:measure_drain",
         minutes=20,
-        services=("postgres", "redis"),
-        environments=_QUEUES,
         text="The same no-ops wait before the worker starts: from the first start until the store has the end of all.",
         wanted="at least as fast as pgqueuer with batches of 100; aim 1.5 times",
         columns=(Column("drained_per_second", "jobs/s"), Column("enqueued_per_second", "enqueued/s before")),
         ratio=Ratio("drained_per_second", "to pgqueuer", ("pgqueuer, batch 100",)),
-        on_disk=True,
         chart="drained_per_second",
     ),
-    "latency": Section(
+    "latency": _queue_section(
         title="Start latency",
         measure="bench.sections.library:measure_latency",
         minutes=25,
-        services=("postgres", "redis"),
-        environments=_QUEUES,
         text="50 jobs a second, a warm worker: from the call that enqueues a job to the first line of its function.",
         wanted="p50 / p99 at most 2 / 6 ms on SQLite, 3 / 8 ms on PostgreSQL",
-        on_disk=True,
         columns=(Column("p50_ms", "p50, ms", 1), Column("p99_ms", "p99, ms", 1)),
         chart="p99_ms",
     ),
@@ -219,7 +217,7 @@ GROUPS = {
 }
 
 
-def chosen(words: str) -> list[str]:
+def select_sections(words: str) -> list[str]:
     """Return the sections that names with commas between them mean, in the order of the page."""
     names = {name for word in words.split(",") for name in GROUPS.get(word, (word,))}
     if unknown := sorted(names - SECTIONS.keys()):

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench.progress import say
+from bench.progress import print_progress
 
 HERE = Path(__file__).parent
 #: git ignores it.
@@ -35,7 +35,7 @@ def install(name: str) -> None:
     digest = hashlib.sha256(wanted.read_bytes()).hexdigest()
     if mark.exists() and mark.read_text("utf-8") == digest:
         return
-    say(f"installing {wanted.relative_to(HERE.parent)}")
+    print_progress(f"installing {wanted.relative_to(HERE.parent)}")
     subprocess.run([sys.executable, "-m", "venv", "--clear", str(mark.parent)], check=True)
     subprocess.run([str(python_of(name)), *_PIP, "-r", str(wanted)], check=True)
     mark.write_text(digest, "utf-8")

@@ -12,19 +12,19 @@ def elapsed() -> float:
     return time.monotonic() - _began
 
 
-def say(words: str) -> None:
+def print_progress(words: str) -> None:
     """Print a line with the seconds since the start of this process."""
     print(f"{elapsed():7.1f} s  {words}", file=sys.stderr, flush=True)
 
 
-class Watch:
-    """Is told steps done and steps in all, and says it every few seconds."""
+class ProgressPrinter:
+    """Called with the steps done and in all; prints them every few seconds."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._said = elapsed()
+        self._printed_at = elapsed()
 
     def __call__(self, done: int, total: int) -> None:
-        if elapsed() - self._said > _PAUSE_SECONDS:
-            self._said = elapsed()
-            say(f"{self._name}: {done} of {total}")
+        if elapsed() - self._printed_at > _PAUSE_SECONDS:
+            self._printed_at = elapsed()
+            print_progress(f"{self._name}: {done} of {total}")

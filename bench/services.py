@@ -17,7 +17,7 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 
 from bench.processes import DidNotStart, free_port, running
-from bench.progress import say
+from bench.progress import print_progress
 from tests.support.postgres import own_server
 from tests.support.tiers import Missing
 
@@ -35,9 +35,9 @@ def postgres() -> Iterator[str | None]:
         url = None
         try:
             url = cleanup.enter_context(own_server(source="system", settings=_POSTGRES)).url()
-            say(f"PostgreSQL at {url}")
+            print_progress(f"PostgreSQL at {url}")
         except Missing:
-            say("PostgreSQL is not installed: install postgresql; what needs it is left out")
+            print_progress("PostgreSQL is not installed: install postgresql; what needs it is left out")
         yield url
 
 
@@ -46,7 +46,7 @@ def redis(folder: Path) -> Iterator[str | None]:
     """Run Redis with its append-only file in a folder; yield its URL."""
     program = shutil.which("redis-server")
     if program is None:
-        say("Redis is not installed: install redis-server; what needs it is left out")
+        print_progress("Redis is not installed: install redis-server; what needs it is left out")
         yield None
         return
     folder.mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ def redis(folder: Path) -> Iterator[str | None]:
     command = [program, "--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder), *_REDIS]
     with running(command, folder=folder, environment={}, log=log):
         _wait_for_port(port, log)
-        say(f"Redis on port {port}")
+        print_progress(f"Redis on port {port}")
         yield f"redis://127.0.0.1:{port}/0"
 
 
@@ -62,7 +62,7 @@ def wrk() -> str | None:
     """Return the path of wrk."""
     program = shutil.which("wrk")
     if program is None:
-        say("wrk is not installed: install wrk; what needs it is left out")
+        print_progress("wrk is not installed: install wrk; what needs it is left out")
     return program
 
 

@@ -1,4 +1,4 @@
-"""FastAPI + arq, as their documents show them."""
+"""FastAPI + arq."""
 
 import time
 from contextlib import asynccontextmanager
@@ -6,31 +6,25 @@ from contextlib import asynccontextmanager
 from arq import create_pool
 from arq.jobs import Job
 from arq_redis import SETTINGS
-from fastapi import FastAPI
-from pydantic import BaseModel
+from fastapi_api import make_api
+
+pool = None
 
 
 @asynccontextmanager
-async def lifespan(app):
-    app.state.pool = await create_pool(SETTINGS)
+async def lifespan(_app):
+    global pool
+    pool = await create_pool(SETTINGS)
     yield
 
 
-api = FastAPI(lifespan=lifespan)
+async def enqueue():
+    return (await pool.enqueue_job("noop", time.time())).job_id
 
 
-class Submission(BaseModel):
-    task: str
-    payload: dict
+async def read(job_id):
+    info = await Job(job_id, pool).result_info()
+    return {"done": info is not None, "result": info.result if info else None}
 
 
-@api.post("/jobs", status_code=202)
-async def submit(body: Submission):
-    job = await api.state.pool.enqueue_job("noop", time.time())
-    return {"id": job.job_id}
-
-
-@api.get("/jobs/{job_id}")
-async def status(job_id: str):
-    info = await Job(job_id, api.state.pool).result_info()
-    return {"id": job_id, "done": info is not None, "result": info.result if info else None}
+api = make_api(lifespan, enqueue, read)

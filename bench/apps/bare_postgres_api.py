@@ -1,29 +1,17 @@
 """Bare prototype: Starlette + msgspec + group commit on PostgreSQL; its worker is peers/bare_postgres.py."""
 
-import time
 from contextlib import asynccontextmanager
 
 import asyncpg
 import bare_postgres as bare
-import msgspec
+from bare_api import make_api
 from group_commit import GroupCommit
-from starlette.applications import Starlette
-from starlette.responses import Response
-from starlette.routing import Route
 
 _STATUS = """
 select bare_jobs.id, state, data from bare_jobs left join bare_results on job_id = bare_jobs.id
 where bare_jobs.id = any ($1::bigint[])
 """
 reads = None
-
-
-class Submission(msgspec.Struct):
-    task: str
-    payload: dict
-
-
-decode, encode = msgspec.json.Decoder(Submission).decode, msgspec.json.Encoder().encode
 
 
 @asynccontextmanager
@@ -40,16 +28,12 @@ async def lifespan(_app):
     yield
 
 
-async def submit(request):
-    body = decode(await request.body())
-    row = await bare.submissions.add(f"{time.time()!r},{bare.PADDING}{body.task}")
-    return Response(encode({"id": row[0]}), 202, media_type="application/json")
+async def insert(payload):
+    return (await bare.submissions.add(payload))[0]
 
 
-async def status(request):
-    job_id, state, result = await reads.add(int(request.path_params["id"]))
-    body = encode({"id": job_id, "done": state == "done", "result": result})
-    return Response(body, media_type="application/json")
+async def read(job_id):
+    return await reads.add(job_id)
 
 
-api = Starlette(routes=[Route("/jobs", submit, methods=["POST"]), Route("/jobs/{id}", status)], lifespan=lifespan)
+api = make_api(lifespan, bare.PADDING, insert, read)

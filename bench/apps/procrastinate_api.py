@@ -1,12 +1,11 @@
-"""FastAPI + Procrastinate, as their documents show them."""
+"""FastAPI + Procrastinate."""
 
 import time
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI
+from fastapi_api import make_api
 from procrastinate_postgres import app as tasks
 from procrastinate_postgres import noop
-from pydantic import BaseModel
 
 
 @asynccontextmanager
@@ -15,20 +14,13 @@ async def lifespan(_app):
         yield
 
 
-api = FastAPI(lifespan=lifespan)
+async def enqueue():
+    return await noop.defer_async(enqueued_at=time.time())
 
 
-class Submission(BaseModel):
-    task: str
-    payload: dict
+async def read(job_id):
+    found = await tasks.job_manager.get_job_status_async(int(job_id))
+    return {"done": found.value == "succeeded", "state": found.value}
 
 
-@api.post("/jobs", status_code=202)
-async def submit(body: Submission):
-    return {"id": await noop.defer_async(enqueued_at=time.time())}
-
-
-@api.get("/jobs/{job_id}")
-async def status(job_id: int):
-    found = await tasks.job_manager.get_job_status_async(job_id)
-    return {"id": job_id, "done": found.value == "succeeded", "state": found.value}
+api = make_api(lifespan, enqueue, read)

@@ -10,7 +10,7 @@ from bench import wrk
 from bench.context import Context
 from bench.processes import cpu_seconds
 from bench.results import Measured
-from bench.sections.turns import in_turns
+from bench.sections.rounds import run_rounds
 from bench.stack import (
     APPS,
     ARQ,
@@ -56,7 +56,7 @@ def measure_stacks(context: Context, found: Measured) -> None:
             said = run_peer("client", words, peer_environment(context, context.data / "marks"), seconds=300)
         return msgspec.json.decode(said, type=dict[str, float])
 
-    in_turns(context, found, (*_langlauf(), ARQ, PROCRASTINATE, BARE_SQLITE, BARE_POSTGRES), measure)
+    run_rounds(context, found, (*_langlauf(), ARQ, PROCRASTINATE, BARE_SQLITE, BARE_POSTGRES), measure)
 
 
 def measure_posts(context: Context, found: Measured) -> None:
@@ -71,7 +71,7 @@ def measure_posts(context: Context, found: Measured) -> None:
             return wrk.run(context, running.url + path, script=script)
 
     stacks = (*_langlauf(), ARQ, BARE_SQLITE, BARE_POSTGRES)
-    in_turns(context, found, [_with_wrk(stack) for stack in stacks], measure)
+    run_rounds(context, found, [_with_wrk(stack) for stack in stacks], measure)
 
 
 def measure_polls(context: Context, found: Measured) -> None:
@@ -91,7 +91,7 @@ def measure_polls(context: Context, found: Measured) -> None:
                 figures["health_per_second"] = wrk.run(context, running.url + "/health", seconds=1)["per_second"]
             return figures
 
-    in_turns(context, found, [_with_wrk(stack) for stack in (*_langlauf(), _BARE_STATUS)], measure)
+    run_rounds(context, found, [_with_wrk(stack) for stack in (*_langlauf(), _BARE_STATUS)], measure)
 
 
 def _poll(context: Context, running: Running, path: str) -> dict[str, float]:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from bench.context import Context
 from bench.processes import cpu_seconds, pss_bytes
 from bench.results import Measured
-from bench.sections.turns import in_turns
+from bench.sections.rounds import run_rounds
 from bench.stack import ARQ, LANGLAUF_POSTGRES, LANGLAUF_SQLITE, PROCRASTINATE, Running, Stack, started
 
 ENVIRONMENTS = ("arq", "procrastinate", "bare")
@@ -43,7 +43,7 @@ def measure_idle(context: Context, found: Measured) -> None:
                 "memory_mib": pss_bytes(running.pids) / _MIB,
             }
 
-    in_turns(context, found, (LANGLAUF_SQLITE, LANGLAUF_POSTGRES, ARQ, PROCRASTINATE), measure)
+    run_rounds(context, found, (LANGLAUF_SQLITE, LANGLAUF_POSTGRES, ARQ, PROCRASTINATE), measure)
 
 
 def measure_streams(context: Context, found: Measured) -> None:
@@ -67,7 +67,7 @@ def measure_streams(context: Context, found: Measured) -> None:
             share = (cpu_seconds(running.pids) - used) / (time.monotonic() - since)
             return {"kib_per_stream": (after - before) / 1024 / streams, "processor_percent": 100 * share}
 
-    in_turns(context, found, (LANGLAUF_SQLITE, LANGLAUF_POSTGRES, _BARE_STREAMS), measure)
+    run_rounds(context, found, (LANGLAUF_SQLITE, LANGLAUF_POSTGRES, _BARE_STREAMS), measure)
 
 
 def _open_stream(cleanup: ExitStack, url: str, path: str) -> None:

@@ -5,7 +5,7 @@ import msgspec
 from bench.context import Context
 from bench.environments import OWN
 from bench.results import Measured
-from bench.sections.turns import in_turns
+from bench.sections.rounds import run_rounds
 from bench.stack import PEERS, REDIS_SYNCED, SYNCED, fresh_store, peer_environment, run_peer
 
 _WAIT_SECONDS = 60
@@ -82,17 +82,17 @@ ENVIRONMENTS = ("huey", "pgqueuer", "arq", "procrastinate", "bare")
 
 def measure_end_to_end(context: Context, found: Measured) -> None:
     """One enqueue per job until the peer's own store has the end of all."""
-    in_turns(context, found, (*_TOGETHER, *_APART, *_PEERS), lambda peer: _phase(context, peer, "e2e", peer.jobs))
+    run_rounds(context, found, (*_TOGETHER, *_APART, *_PEERS), lambda peer: _phase(context, peer, "e2e", peer.jobs))
 
 
 def measure_drain(context: Context, found: Measured) -> None:
     """A worker that finds a backlog."""
-    in_turns(context, found, (*_APART, *_PEERS), lambda peer: _phase(context, peer, "drain", peer.jobs))
+    run_rounds(context, found, (*_APART, *_PEERS), lambda peer: _phase(context, peer, "drain", peer.jobs))
 
 
 def measure_latency(context: Context, found: Measured) -> None:
     """From enqueuing to the start, 50 jobs a second."""
-    in_turns(
+    run_rounds(
         context, found, (*_TOGETHER, *_APART, *_PEERS), lambda peer: _phase(context, peer, "latency", _LATENCY_JOBS)
     )
 

@@ -12,9 +12,9 @@ import msgspec
 import uvloop
 
 from bench.context import Context
-from bench.progress import Watch
+from bench.progress import ProgressPrinter
 from bench.results import Measured
-from bench.sections.turns import in_turns
+from bench.sections.rounds import run_rounds
 from bench.services import fresh_database
 from bench.store.capacity import Costs, Need, cost_per_job, most_jobs_per_second
 from bench.store.cost import measure_cost
@@ -25,7 +25,7 @@ from bench.store.postgres import dead as postgres_dead
 from bench.store.postgres import queues
 from bench.store.postgres.cost import measure_cost_on_postgres
 from bench.store.postgres.notify import measure_notify
-from bench.store.postgres.place import PostgresLocation
+from bench.store.postgres.rounds import PostgresRounds
 from bench.store.postgres.stages import measure_costs
 from langlauf.bench.jobs import RoundTimes
 from langlauf.store.postgres.migrate import migrate
@@ -67,7 +67,7 @@ def measure_store_cost(context: Context, found: Measured) -> None:
         cost = uvloop.run(measure_cost_on_postgres(context.postgres or "", jobs))
         return {**cost.figures(), **_lifecycle_on_postgres(context, jobs, _IN_FLIGHT)[0]}
 
-    in_turns(context, found, (SQLITE, POSTGRES), measure)
+    run_rounds(context, found, (SQLITE, POSTGRES), measure)
 
 
 def measure_growth(context: Context, found: Measured) -> None:
@@ -76,13 +76,13 @@ def measure_growth(context: Context, found: Measured) -> None:
 
     def measure(store: Store) -> Figures:
         if store is SQLITE:
-            steps = Watch("SQLite")
+            steps = ProgressPrinter("SQLite")
             return _flat(
                 measure_backlog(context.data, sizes, samples, steps),
                 measure_history(context.data, sizes, samples, steps),
                 measure_dead(context.data, taken, samples, steps),
             )
-        server, steps = context.postgres or "", Watch("PostgreSQL")
+        server, steps = context.postgres or "", ProgressPrinter("PostgreSQL")
         return _flat(
             uvloop.run(queues.measure_backlog(server, sizes, samples, steps, steps)),
             uvloop.run(queues.measure_history(server, sizes, samples, steps, steps)),
@@ -90,7 +90,7 @@ def measure_growth(context: Context, found: Measured) -> None:
         )
 
     # The stores are filled once; rounds are samples in them.
-    in_turns(msgspec.structs.replace(context, rounds=1), found, (SQLITE, POSTGRES), measure)
+    run_rounds(msgspec.structs.replace(context, rounds=1), found, (SQLITE, POSTGRES), measure)
 
 
 def measure_scaling(context: Context, found: Measured) -> None:
@@ -101,17 +101,17 @@ def measure_scaling(context: Context, found: Measured) -> None:
         server = context.postgres or ""
         lifecycle, lived, cost = _lifecycle_on_postgres(context, jobs, _MANY_IN_FLIGHT)
         first = "costs" not in found.extra
-        costs = uvloop.run(measure_costs(server, jobs, Watch("costs of writes")))
+        costs = uvloop.run(measure_costs(server, jobs, ProgressPrinter("costs of writes")))
         found.extra["costs"] = msgspec.to_builtins(costs)
         return {
             **lifecycle,
             **_predictions(costs, lived, cost),
             **_processes(context, jobs),
             **(_orgs(context) if first else {}),  # filling takes minutes; its samples are many
-            **uvloop.run(measure_notify(server, commits=jobs, rounds=1, watch=Watch("NOTIFY"))).figures(),
+            **uvloop.run(measure_notify(server, commits=jobs, rounds=1, watch=ProgressPrinter("NOTIFY"))).figures(),
         }
 
-    in_turns(context, found, (POSTGRES,), measure)
+    run_rounds(context, found, (POSTGRES,), measure)
 
 
 def measure_retention(context: Context, found: Measured) -> None:
@@ -136,7 +136,7 @@ def measure_retention(context: Context, found: Measured) -> None:
         }
 
     # Removing takes its time: rounds are turns within one removal.
-    in_turns(msgspec.structs.replace(context, rounds=1), found, (SQLITE, POSTGRES), measure)
+    run_rounds(msgspec.structs.replace(context, rounds=1), found, (SQLITE, POSTGRES), measure)
 
 
 def _flat(*groups: Iterable[Compared]) -> Figures:
@@ -144,7 +144,7 @@ def _flat(*groups: Iterable[Compared]) -> Figures:
 
 
 def _lifecycle_on_postgres(context: Context, jobs: int, concurrency: int) -> tuple[Figures, RoundTimes, JobCost]:
-    place = PostgresLocation(context.postgres or "")
+    place = PostgresRounds(context.postgres or "")
     lived, cost = place.live(jobs, concurrency)
     ceiling, _ = place.ceiling(jobs, max(1, round(lived.mean_batch)))
     return lifecycle_figures(lived, ceiling, concurrency, cost), lived, cost
@@ -165,13 +165,13 @@ def _predictions(costs: Costs, lived: RoundTimes, cost: JobCost) -> Figures:
 def _processes(context: Context, jobs: int) -> Figures:
     rates = {}
     for number in _PROCESSES:
-        lived, _ = PostgresLocation(context.postgres or "", processes=number).live(jobs, _MANY_IN_FLIGHT)
+        lived, _ = PostgresRounds(context.postgres or "", processes=number).live(jobs, _MANY_IN_FLIGHT)
         rates[number] = lived.jobs_per_second
     return {f"{number} processes on one database: ratio to one": rates[number] / rates[1] for number in _PROCESSES[1:]}
 
 
 def _orgs(context: Context) -> Figures:
-    server, samples, steps = context.postgres or "", _SAMPLES, Watch("orgs")
+    server, samples, steps = context.postgres or "", _SAMPLES, ProgressPrinter("orgs")
     waiting, longest = min(context.sizes), max(context.sizes)
     in_lanes = min(_IN_LANES, longest)
     many = max(1, min(_MANY_ORGS, in_lanes // 2))

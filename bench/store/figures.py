@@ -1,5 +1,9 @@
 """What measurements of the stores find, and how each is named in a table."""
 
+import statistics
+from collections.abc import Sequence
+from typing import Protocol
+
 import msgspec
 
 #: Of one step: its label, and the value.
@@ -67,6 +71,27 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
         if self.processor_ratio is not None:
             found[f"{self.what}, {last} to {first}: ratio of processor time"] = self.processor_ratio
         return {**found, f"{self.what}, {first}, µs": self.medians_us[0]}
+
+
+class TimedSite(Protocol):
+    """A store that is measured beside others: seconds of each call and processor seconds, by what was measured."""
+
+    label: str
+    taken: dict[str, list[float]]
+    used: dict[str, float]
+
+
+def compare_medians(name: str, sites: Sequence[TimedSite]) -> Compared:
+    """Return the medians of one measurement, and the ratio of the last site's to the first one's."""
+    microseconds = [round(statistics.median(site.taken[name]) * 1e6, 1) for site in sites]
+    used = [site.used[name] for site in sites]
+    return Compared(
+        what=name,
+        beside=[site.label for site in sites],
+        medians_us=microseconds,
+        ratio=round(microseconds[-1] / microseconds[0], 3),
+        processor_ratio=round(used[-1] / used[0], 3) if all(used) else None,
+    )
 
 
 class Notify(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import statistics
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
@@ -13,7 +12,7 @@ import apsw
 import uvloop
 
 from bench.store.counting_store import CountingStore
-from bench.store.figures import Compared
+from bench.store.figures import Compared, compare_medians
 from bench.store.fill import Filling, fill
 from langlauf.bench.jobs import RESULT, claim_request, new_job
 from langlauf.bench.report import OnProgress
@@ -167,7 +166,7 @@ async def _compare(filled: list[tuple[str, Path, Filling]], steps: list[_Step], 
     async with AsyncExitStack() as stack:
         sites = [_Site(label, path, await _opened(stack, path), filling) for label, path, filling in filled]
         await _in_turns(sites, steps, watch)
-    return [_compared(name, sites) for name, *_ in steps]
+    return [compare_medians(name, sites) for name, *_ in steps]
 
 
 async def _beside_a_reader(path: Path, filling: Filling, taken: int, samples: int, watch: OnProgress) -> Compared:
@@ -186,7 +185,7 @@ async def _beside_a_reader(path: Path, filling: Filling, taken: int, samples: in
             await asyncio.gather(*(before.end(claim) for claim in claims))
             watch(done := done + len(claims), taken)
         await _in_turns([after], steps, watch)
-        return _compared("claim of one job", [before, after])
+        return compare_medians("claim of one job", [before, after])
 
 
 async def _opened(stack: AsyncExitStack, path: Path) -> CountingStore:
@@ -203,15 +202,3 @@ async def _in_turns(sites: Sequence[_Site], steps: Sequence[_Step], watch: OnPro
             for site in sites if number % 2 else reversed(sites):
                 await measure(site, name)
             watch(done := done + 1, total)
-
-
-def _compared(name: str, sites: Sequence[_Site]) -> Compared:
-    microseconds = [round(statistics.median(site.taken[name]) * 1e6, 1) for site in sites]
-    used = [site.used[name] for site in sites]
-    return Compared(
-        what=name,
-        beside=[site.label for site in sites],
-        medians_us=microseconds,
-        ratio=round(microseconds[-1] / microseconds[0], 3),
-        processor_ratio=round(used[-1] / used[0], 3) if all(used) else None,
-    )

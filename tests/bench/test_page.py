@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench import catalogue, page, results
-from bench.catalogue import GROUPS, SECTIONS, chosen
+from bench.catalogue import GROUPS, SECTIONS, select_sections
 from bench.context import Context
 from bench.environments import REQUIREMENTS
 from bench.results import Measured, Subject
@@ -83,11 +83,11 @@ def test_one_section_does_not_change_the_others() -> None:
 
 def test_sections_are_chosen_by_name_and_by_group() -> None:
     """In the order of the page, each once; a wrong name is told."""
-    assert chosen("polls,http,polls") == ["http", "polls"]
-    assert chosen("store") == list(GROUPS["store"])
-    assert chosen("all") == list(SECTIONS)
+    assert select_sections("polls,http,polls") == ["http", "polls"]
+    assert select_sections("store") == list(GROUPS["store"])
+    assert select_sections("all") == list(SECTIONS)
     with pytest.raises(ValueError, match="no section is called nothing"):
-        chosen("nothing")
+        select_sections("nothing")
 
 
 def test_every_section_can_be_measured() -> None:

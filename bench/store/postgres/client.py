@@ -14,7 +14,7 @@ import msgspec
 import uvloop
 
 from bench.store.postgres.ceiling import Ceiling
-from bench.store.postgres.counting import CountingPostgresStore
+from bench.store.postgres.counting_store import CountingPostgresStore
 from langlauf.bench.jobs import ANALYSIS, JobRound, RoundTimes
 from langlauf.hints import Hints
 

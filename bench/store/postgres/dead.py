@@ -10,9 +10,9 @@ import time
 from contextlib import AsyncExitStack
 from typing import Any
 
-from bench.store.figures import Compared
+from bench.store.figures import Compared, compare_medians
+from bench.store.postgres.comparison import LEASE_SECONDS, Site, Step, in_turns
 from bench.store.postgres.fill import Filling, analysis_name, org_name
-from bench.store.postgres.turns import LEASE_SECONDS, Site, Step, compared, in_turns
 from langlauf.bench.jobs import RESULT, claim_request
 from langlauf.bench.postgres import connected
 from langlauf.bench.report import OnProgress
@@ -52,7 +52,7 @@ async def measure_dead(
         await _take(before, taken, watch)
         await in_turns([after], steps, _nothing)
         await long_reader.execute("ROLLBACK")
-        return [compared(name, [before, after]) for name, *_ in steps]
+        return [compare_medians(name, [before, after]) for name, *_ in steps]
 
 
 def _nothing(_: int, __: int) -> None:

@@ -2,9 +2,9 @@
 
 from contextlib import AsyncExitStack
 
-from bench.store.figures import Compared
+from bench.store.figures import Compared, compare_medians
+from bench.store.postgres.comparison import LEASE_SECONDS, Site, Step, in_turns
 from bench.store.postgres.fill import Filling, fill
-from bench.store.postgres.turns import LEASE_SECONDS, Site, Step, compared, in_turns
 from langlauf.bench.jobs import claim_request
 from langlauf.bench.postgres import connected
 from langlauf.bench.report import OnProgress
@@ -42,7 +42,7 @@ async def measure_backlog(
             filling = Filling(jobs=size, orgs=max(1, min(_ORGS, size // _ANALYSES)), analyses=_ANALYSES)
             sites.append(await Site.made(stack, server, f"{size:,} waiting", filling, watch_fill))
         await in_turns(sites, steps, watch)
-        return [compared(name, sites) for name, *_ in steps]
+        return [compare_medians(name, sites) for name, *_ in steps]
 
 
 async def measure_held_back(
@@ -56,7 +56,7 @@ async def measure_held_back(
             for label, more in (("nothing held back", 0), (f"{held:,} held back by a limit", held))
         ]
         await in_turns(sites, steps, watch)
-        return [compared(name, sites) for name, *_ in steps]
+        return [compare_medians(name, sites) for name, *_ in steps]
 
 
 async def _beside_held(
@@ -86,7 +86,7 @@ async def measure_orgs(
             filling = Filling(jobs=waiting, orgs=orgs)
             sites.append(await Site.made(stack, server, f"{orgs:,} orgs", filling, watch_fill))
         await in_turns(sites, steps, watch)
-        return [compared(name, sites) for name, *_ in steps]
+        return [compare_medians(name, sites) for name, *_ in steps]
 
 
 async def measure_history(
@@ -103,4 +103,4 @@ async def measure_history(
             await site.choose_finished(_POLLED)
             sites.append(site)
         await in_turns(sites, [*polls, *submits], watch)
-        return [compared(name, sites) for name, *_ in (*polls, *submits)]
+        return [compare_medians(name, sites) for name, *_ in (*polls, *submits)]

@@ -11,7 +11,7 @@ from bench import processes
 from bench.context import Context
 from bench.processes import cpu_seconds, descendants, pss_bytes, running
 from bench.results import Measured
-from bench.sections.turns import in_turns
+from bench.sections.rounds import run_rounds
 from tests.support.processes import eventually
 
 #: It starts a child in a session of its own, as a worker's children may be, and ignores the polite signal.
@@ -52,7 +52,7 @@ def test_subjects_take_turns_and_failures_are_noted(tmp_path: Path) -> None:
     found = empty()
     context = Context(folder=str(tmp_path), rounds=2)
     subjects = [Given(name="a"), Given(name="broken"), Given(name="b", needs=("redis",)), Given(name="c")]
-    in_turns(context, found, subjects, measure)
+    run_rounds(context, found, subjects, measure)
     assert order == ["a", "broken", "c"] * 2
     assert {one.name: one.figures for one in found.subjects} == {
         "a": {"rate": [1, 4]},
@@ -65,7 +65,7 @@ def test_subjects_take_turns_and_failures_are_noted(tmp_path: Path) -> None:
 def test_a_section_that_is_over_its_limit_measures_nothing_more(tmp_path: Path) -> None:
     """What it has so far is kept, and the page says where it ended."""
     found = empty()
-    in_turns(
+    run_rounds(
         Context(folder=str(tmp_path), rounds=1, limit_seconds=0.0), found, [Given(name="a")], lambda _: {"rate": 1.0}
     )
     assert (found.subjects, found.notes) == ([], ["The limit of 0 s ended it in round 1."])

@@ -2,14 +2,12 @@
 
 import asyncio
 import random
-import statistics
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Self
 
-from bench.store.figures import Compared
 from bench.store.postgres.fill import Filling, fill, org_name
 from bench.store.postgres.usage import used_by
 from langlauf.bench.jobs import RESULT, claim_request, new_job
@@ -122,16 +120,3 @@ async def in_turns(sites: Sequence[Site], steps: Sequence[Step], watch: OnProgre
                 watch(done := done + 1, total)
             for site, watcher, first in zip(sites, watchers, before, strict=True):
                 site.used[name] = await used_by(watcher, kind) - first
-
-
-def compared(name: str, sites: Sequence[Site]) -> Compared:
-    """The medians of one thing, and the ratio of the last site's to the first one's."""
-    microseconds = [round(statistics.median(site.taken[name]) * 1e6, 1) for site in sites]
-    used = [site.used[name] for site in sites]
-    return Compared(
-        what=name,
-        beside=[site.label for site in sites],
-        medians_us=microseconds,
-        ratio=round(microseconds[-1] / microseconds[0], 3),
-        processor_ratio=round(used[-1] / used[0], 3) if all(used) else None,
-    )

@@ -12,7 +12,7 @@ from langlauf.bench.postgres import own_database
 _LANES = 4
 
 
-class PostgresLocation:
+class PostgresRounds:
     """Clients in processes of their own, which share the jobs and the jobs in flight."""
 
     def __init__(self, server: str, *, processes: int = 1) -> None:

@@ -1,4 +1,4 @@
-"""Rounds by turns: every subject once before any has its second turn."""
+"""Interleaved rounds: every subject is measured once before any is measured again."""
 
 import subprocess
 from collections.abc import Callable, Sequence
@@ -6,13 +6,13 @@ from typing import Protocol, TypeVar
 
 from bench.context import Context
 from bench.processes import DidNotStart
-from bench.progress import elapsed, say
+from bench.progress import elapsed, print_progress
 from bench.results import Measured, Subject
 from langlauf.domain.errors import LanglaufError
 
 
-class Named(Protocol):
-    """What has a turn."""
+class BenchSubject(Protocol):
+    """A subject of a section."""
 
     @property
     def name(self) -> str:
@@ -27,10 +27,10 @@ class Named(Protocol):
         """What is on disk when a job counts."""
 
 
-S = TypeVar("S", bound=Named)
+S = TypeVar("S", bound=BenchSubject)
 
 
-def in_turns(
+def run_rounds(
     context: Context, found: Measured, subjects: Sequence[S], measure: Callable[[S], dict[str, float]]
 ) -> None:
     """Measure all subjects in rounds, and note those that are left out or fail."""
@@ -48,11 +48,11 @@ def in_turns(
             try:
                 figures = measure(subject)
             except (RuntimeError, OSError, DidNotStart, LanglaufError, subprocess.SubprocessError) as error:
-                say(f"round {number + 1}, {subject.name}: FAILED, {error}")
+                print_progress(f"round {number + 1}, {subject.name}: FAILED, {error}")
                 found.notes.append(f"{subject.name} failed in round {number + 1}.")
                 continue
             for name, figure in figures.items():
                 kept.figures.setdefault(name, []).append(round(figure, 4))
             shown = ", ".join(f"{name} {figure:,.2f}" for name, figure in figures.items())
-            say(f"round {number + 1}, {subject.name}: {shown}")
+            print_progress(f"round {number + 1}, {subject.name}: {shown}")
     found.subjects += [kept for _, kept in able if kept.figures]
