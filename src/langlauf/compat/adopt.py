@@ -29,14 +29,14 @@ class Adoption(NamedTuple):
     views: list[str]
 
     def script(self) -> str:
-        """The same as SQL for `psql`; nothing where there is nothing to do."""
+        """Return the same as SQL for `psql`; nothing where there is nothing to do."""
         if not self.steps:
             return ""
         return ";\n".join(["BEGIN", *_first(self.table), *(step.sql for step in self.steps), "COMMIT", ""])
 
 
 async def adopt_reading_jobs(url: str, *, schema: str = "public", dry_run: bool = False) -> Adoption:
-    """Gives the table what it lacks; refuses with everything that stands in the way, and changes nothing then."""
+    """Give the table what it lacks; refuse with everything that stands in the way, and change nothing then."""
     connection = DatabaseConnection(url, "adopt")
     try:
         return await connection.use(lambda raw: _adopt(raw, schema, dry_run=dry_run), timeout_seconds=WORK_SECONDS)
@@ -63,7 +63,7 @@ async def _adopt(connection: Any, schema: str, *, dry_run: bool) -> Adoption:
 
 
 async def _change(connection: Any, schema: str) -> list[Step]:
-    """Looks again behind the lock, since the table may look different by now, and does what is missing."""
+    """Inspect the table again under the lock, since it may have changed, and apply what is missing."""
     async with connection.transaction(isolation="read_committed"):
         table = await EarlierTable.find(connection, schema)
         for statement in _first(table.shown):

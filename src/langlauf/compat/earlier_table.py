@@ -95,7 +95,7 @@ class EarlierTable:
 
     @classmethod
     async def find(cls, connection: Any, schema: str) -> "EarlierTable":
-        """Finds it, and refuses what is no table."""
+        """Find it, and refuse what is no table."""
         relation = await connection.fetchrow(SQL["relation"], schema, TABLE)
         if relation is None:
             raise CannotAdopt(f"there is no table {schema}.{TABLE}: nothing to adopt")
@@ -107,7 +107,7 @@ class EarlierTable:
         return cls(relation)
 
     async def missing(self, connection: Any) -> list[Step]:
-        """What is to be done, in order; raises with everything that stands in the way."""
+        """Return the missing steps in order; raise with every obstacle."""
         columns = {row["name"]: row for row in await connection.fetch(SQL["columns"], self.oid)}
         self._look_at_owner()
         self._look_at_base(columns)
@@ -190,7 +190,7 @@ class EarlierTable:
             yield self._alter(f"constraint {name}", f"ADD CONSTRAINT {name} CHECK ({column} >= 0)")
 
     def _status(self, checks: Sequence[Any], strange: Sequence[str]) -> Iterator[Step]:
-        """The words for states: a list that has fewer of them is replaced under its name."""
+        """Yield the step that extends a constraint with too few states, under its name."""
         if strange:
             self._problems.append(f"rows have states that are not among the eight: {', '.join(map(repr, strange))}")
         narrow = []
@@ -249,7 +249,7 @@ class EarlierTable:
         yield from self._owner_of(name, found)
 
     def _owner_of(self, name: str, found: Any) -> Iterator[Step]:
-        """The function runs with the rights of the table's owner, and no greater ones."""
+        """Yield the steps that give the function the rights of the table's owner, and no greater ones."""
         owner = None if found is None else found["owner"]
         if self._relation["may_own"] and owner != self._relation["relowner"]:
             yield Step(
@@ -284,14 +284,14 @@ def _holds(kind: str, length: int) -> bool:
 
 
 def _plain(expression: str) -> str:
-    """An expression of the catalog without the casts, brackets and spaces that depend on the columns' types."""
+    """Return an expression of the catalog without the casts, brackets and spaces that depend on the columns' types."""
     parts = _QUOTED.split(expression)
     parts[::2] = [re.sub(r"[()\s]", "", _CAST.sub("", part)) for part in parts[::2]]
     return "".join(parts)
 
 
 def _allowed(expression: str) -> set[str] | None:
-    """The words that a constraint allows, where it is a list of words."""
+    """Return the words that a constraint allows, where it is a list of words."""
     plain = _plain(expression)
     return {word[1:-1] for word in _QUOTED.findall(plain)} if _LISTS.fullmatch(plain) else None
 

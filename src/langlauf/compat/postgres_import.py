@@ -19,7 +19,7 @@ from langlauf.store.tools.tables import Table
 def import_v1(
     url: str, json_path: Path, *, default_analysis: str, clock: Clock | None = None, once: bool = True
 ) -> ImportReport:
-    """Brings the JSON store into the database, completely or not at all.
+    """Import the JSON store into the database, completely or not at all.
 
     With `once`, a file of that name that was imported before is left alone, whatever it holds by now; else only the
     same content is. Raises `StoreError` with what is wrong and where; nothing is written then.

@@ -35,7 +35,7 @@ def import_into(place: StoreLocation, file: Path, **how: Any) -> ImportReport:
 def import_v1(
     db_path: str, json_path: Path, *, default_analysis: str = UNNAMED, clock: Clock | None = None, once: bool = True
 ) -> ImportReport:
-    """Brings the JSON store into the SQLite file, completely or not at all.
+    """Import the JSON store into the SQLite file, completely or not at all.
 
     Who does not know the application leaves its jobs without a name: `unnamed_jobs` gives them one.
     With `once`, a file of that name that was imported before is left alone, whatever it holds by now; else only the
@@ -48,7 +48,7 @@ def import_v1(
 
 
 def _into_new(path: Path, earlier: V1File, clock: Clock | None) -> ImportReport:
-    """Makes the file beside its place and puts it there when it is whole: no moment sees a store without its jobs."""
+    """Create the file under another name and move it when complete: no process sees a store without its jobs."""
     making = path.with_name(f".{path.name}.{new_id()}")
     try:
         report = _into(str(making), earlier, clock)
@@ -105,7 +105,7 @@ class _SqliteImport(ImportTransaction):
         return next((job for job in jobs if self._rows("known_job", job_id=job[1])), None)
 
     def lock(self, moving: Sequence[JobRecord]) -> None:
-        """Nobody else writes to a file meanwhile."""
+        """Do nothing: the transaction locks the file."""
 
     def _bring(self, tables: Mapping[Table, Sequence[Row]], moving: Sequence[JobRecord]) -> None:  # noqa: ARG002 - all are counted
         for table, rows in tables.items():
@@ -118,7 +118,7 @@ class _SqliteImport(ImportTransaction):
 
 
 def name_jobs(db_path: str, analysis: str) -> int:
-    """Gives jobs without a name that of the application's default analysis; returns how many.
+    """Give jobs without a name that of the application's default analysis; return how many.
 
     Repeating it does nothing.
     """
@@ -140,7 +140,7 @@ def name_jobs(db_path: str, analysis: str) -> int:
 
 
 def _name(connection: apsw.Connection, queries: Mapping[str, str], analysis: str) -> int:
-    """Moves jobs from the lanes of no name to those of the analysis, behind what waits there."""
+    """Move jobs from the lanes of no name to those of the analysis, behind what waits there."""
     connection.execute(queries["make_analysis"], {"name": analysis})
     given: dict[tuple[str, str], int] = {}
     changes = []

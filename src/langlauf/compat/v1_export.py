@@ -101,7 +101,7 @@ class _Export:
         )
 
     def _also(self, org_id: str) -> dict[str, int]:
-        """What the document has no place of its own for: keys, endpoints, marks, whatever comes later."""
+        """Write the tables that the document has no member for: keys, endpoints, marks and later ones."""
         self._write(b',\n"org_id":' + msgspec.json.encode(org_id) + b',\n"also":{')
         counts: dict[str, int] = {}
         for table in self._snapshot.tables_of_orgs():
@@ -122,7 +122,7 @@ class _Export:
         return count
 
     def _object(self, name: str, entries: Iterator[Entry]) -> int:
-        """Writes one member of the document, an entry per line."""
+        """Write one member of the document, an entry per line."""
         self._write(f',\n"{name}":{{'.encode())
         count = 0
         for key, entry in entries:
@@ -136,7 +136,7 @@ class _Export:
         return self._snapshot.rows(query, org_id=self._org_id)
 
     def _jobs(self) -> Iterator[Entry]:
-        """Walks over jobs and their chunks side by side: both are in the order of their keys."""
+        """Walk over jobs and their chunks side by side: both are in the order of their keys."""
         chunks = iter(self._rows("every_chunk"))
         chunk = next(chunks, None)
         for *columns, payload, key in self._rows("every_job"):

@@ -51,22 +51,22 @@ class ImportTransaction(ABC):
 
     @abstractmethod
     def _rows(self, query: str, /, **values: Any) -> list[Any]:
-        """What a query by name gives."""
+        """Return what a query by name gives."""
 
     @abstractmethod
     def _bring(self, tables: Mapping[Table, Sequence[Row]], moving: Sequence[JobRecord]) -> None:
-        """Writes rows, and counts the jobs that go on into their lanes."""
+        """Write rows, and count the jobs that go on into their lanes."""
 
     @abstractmethod
     def known_job(self, jobs: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
-        """One of some jobs, by org and id, that is in the store already."""
+        """Return one of some jobs, by org and id, that is in the store already."""
 
     @abstractmethod
     def lock(self, moving: Sequence[JobRecord]) -> None:
-        """Keeps others out of the lanes of these jobs, where there are others."""
+        """Keep others out of the lanes of these jobs, where there are others."""
 
     def digest_by_name(self, file_name: str) -> str | None:
-        """The digest of the first file of this name that was taken over."""
+        """Return the digest of the first file of this name that was taken over."""
         found = self._rows("import_by_name", file_name=file_name)
         return str(found[0][0]) if found else None
 
@@ -75,11 +75,11 @@ class ImportTransaction(ABC):
         return bool(self._rows("import_by_content", sha256=sha256))
 
     def note(self, file_name: str, sha256: str, jobs: int) -> None:
-        """Notes that the file was taken over."""
+        """Record that the file was imported."""
         self._rows("note_import", file_name=file_name, sha256=sha256, now=self.now, jobs=jobs)
 
     def write(self, records: Sequence[ImportedJob]) -> None:
-        """Writes jobs with all that belongs to them, and counts those that wait into their lanes."""
+        """Write jobs with all that belongs to them, and count those that wait into their lanes."""
         moving = [record.job for record in records if not record.job.terminal]
         self.lock(moving)
         rows = _rows_of(records, self._ticketed([record.job for record in records]))
@@ -89,7 +89,7 @@ class ImportTransaction(ABC):
         self._bring({**tables, outbox._replace(name=self.messages): messages}, moving)
 
     def _ticketed(self, jobs: Iterable[JobRecord]) -> Iterator[JobRecord]:
-        """The jobs, where each that waits comes behind what waits in its lane already."""
+        """Yield the jobs, where each that waits comes behind what waits in its lane already."""
         given: dict[tuple[str, str, str], int] = {}
         for job in jobs:
             if job.status is not Status.QUEUED:
@@ -105,7 +105,7 @@ class ImportTransaction(ABC):
 
 
 def _rows_of(records: Sequence[ImportedJob], jobs: Iterable[JobRecord]) -> dict[str, list[Row]]:
-    """The rows of each table, jobs before what belongs to them."""
+    """Return the rows of each table, jobs before what belongs to them."""
     events = [event for record in records for event in record.events]
     rows: dict[str, list[Row]] = {
         "jobs": [(*astuple(job), None) for job in jobs],
@@ -141,7 +141,7 @@ class V1File(msgspec.Struct, frozen=True):
     once: bool
 
     def run(self, into: ImportTransaction) -> ImportReport:
-        """Brings the file into a store; raises `StoreError` with what is wrong and where."""
+        """Import the file into a store; raise `StoreError` with what is wrong and where."""
         name = self.path.name
         if self.once and (before := into.digest_by_name(name)) is not None:
             return ImportReport(file=str(self.path), sha256=before, imported=False)

@@ -41,7 +41,7 @@ class EarlierChunk(msgspec.Struct, kw_only=True):
 
 
 def _known() -> Iterator[tuple[str, Any, Any]]:
-    """What an export says of a job, by the table of its fields: all of it may be missing."""
+    """Yield what an export says of a job, by the table of its fields: all of it may be missing."""
     for field in msgspec.structs.fields(JobRecord):
         if field.name in EXPORTED_FIELDS:
             yield field.name, str | None if is_time_field(field.name) else unconstrained_type(field.type) | None, None
@@ -170,7 +170,7 @@ class _Document(msgspec.Struct):
 
 
 def read_document(content: bytes) -> EarlierStore:
-    """The records of a file; raises `NotAnEarlierStore` with the place of the first thing that does not fit."""
+    """Return the records of a file; raises `NotAnEarlierStore` with the place of the first thing that does not fit."""
     document = _decode(content, _Document, "the file")
     if not 1 <= document.schema_version <= SCHEMA_VERSION:
         raise NotAnEarlierStore(f"schema_version is {document.schema_version}; known are 1 to {SCHEMA_VERSION}")
@@ -200,7 +200,7 @@ _LATEST = from_text("9999-01-01T00:00:00Z")
 
 
 def instant(text: str | None, where: str) -> Instant | None:
-    """A time of the document."""
+    """Return a time of the document."""
     if text is None:
         return None
     try:
@@ -213,7 +213,7 @@ def instant(text: str | None, where: str) -> Instant | None:
 
 
 def text_of(raw: msgspec.Raw) -> str | None:
-    """A JSON value as compact text on one line; None where it is missing or null."""
+    """Return a JSON value as compact text on one line; None where it is missing or null."""
     content = bytes(raw)
     if content in (b"", b"null"):
         return None
@@ -223,7 +223,7 @@ def text_of(raw: msgspec.Raw) -> str | None:
 def job_entry(
     job: JobRecord, payload: str, key: str | None, chunks: Mapping[str, tuple[str, Instant]]
 ) -> dict[str, Any]:
-    """A job as an entry of `jobs`."""
+    """Return a job as an entry of `jobs`."""
     entry = _entry(job, json_fields=("error_meta",), names=EXPORTED_FIELDS)
     entry["request_payload_json"] = msgspec.Raw(payload.encode())
     if job.requested_by_user_id is not None:
@@ -239,12 +239,12 @@ def job_entry(
 
 
 def event_entry(event: Event) -> dict[str, Any]:
-    """An event as an entry of a list in `events`."""
+    """Return an event as an entry of a list in `events`."""
     return _entry(event, json_fields=("payload_json",))
 
 
 def result_entry(result: StoredResult) -> dict[str, Any]:
-    """A snapshot as an entry of `results`; its schema is named as it came."""
+    """Return a snapshot as an entry of `results`; its schema is named as it came."""
     entry = _entry(result.snapshot, json_fields=("summary_json",), names=_OF_A_RESULT)
     if result.schema_text is not None:
         entry["schema_version"] = result.schema_text
@@ -255,7 +255,7 @@ def result_entry(result: StoredResult) -> dict[str, Any]:
 
 
 def notification_entry(notification: Notification) -> dict[str, Any]:
-    """A message as an entry of `notifications`."""
+    """Return a message as an entry of `notifications`."""
     return _entry(notification, json_fields=("payload_json",), names=_OF_A_MESSAGE)
 
 

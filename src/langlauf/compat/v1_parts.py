@@ -44,7 +44,7 @@ _NOT_TAKEN_ALONG = "it had not been sent when its store was taken over"
 
 
 def read_events(owner: JobOwner, events: list[EarlierEvent]) -> list[Event]:
-    """The log as it is, holes included; its numbers must rise."""
+    """Return the log as it is, gaps included; its numbers must rise."""
     found: list[Event] = []
     last, at = 0, owner.queued_at
     for index, one in enumerate(events):
@@ -66,13 +66,13 @@ def read_events(owner: JobOwner, events: list[EarlierEvent]) -> list[Event]:
 
 
 def make_event(owner: JobOwner, seq: int, kind: EventType, at: Instant, *, actor: ActorType, payload: str) -> Event:
-    """An event of a job, with the ids of the job."""
+    """Return an event of a job, with the ids of the job."""
     event_id = f"{owner.job_id}-{seq}"
     return Event(owner.org_id, owner.job_id, seq, event_id, kind, at, actor, payload, owner.trace_id, owner.request_id)
 
 
 def _clean_json(raw: msgspec.Raw) -> str:
-    """The payload of an event, secrets masked as in every event of ours."""
+    """Return the payload of an event, secrets masked as in every event of ours."""
     text = text_of(raw)
     if text is None:
         return "{}"
@@ -82,7 +82,7 @@ def _clean_json(raw: msgspec.Raw) -> str:
 
 
 def read_results(owner: JobOwner, results: dict[str, EarlierResult], finished_at: Instant | None) -> list[StoredResult]:
-    """The snapshots in their order. Numbers that start below 1 are moved up together."""
+    """Return the snapshots in their order. Numbers that start below 1 are moved up together."""
     found = sorted(results.items(), key=lambda item: item[1].result_seq)
     numbers = [one.result_seq for _, one in found]
     if len(set(numbers)) < len(numbers):
@@ -124,7 +124,7 @@ def _result(owner: JobOwner, key: str, one: EarlierResult, number: int, otherwis
 
 
 def _schema(given: int | str | None) -> tuple[int, str | None]:
-    """The number of a result's schema, 0 where its name has none; and that name, where it came as a text."""
+    """Return the number of a result's schema, 0 where its name has none; and that name, where it came as a text."""
     if not isinstance(given, str):
         return SCHEMA_VERSION if given is None else given, None
     number = _NUMBER.search(given)
@@ -132,7 +132,7 @@ def _schema(given: int | str | None) -> tuple[int, str | None]:
 
 
 def _views(one: EarlierResult) -> str | None:
-    """What this program added when it wrote the file; what others call so is left out like all that is not known."""
+    """Return the views that an export of this program added; other values under that name are ignored."""
     text = text_of(one.views)
     try:
         views_from(text)
@@ -144,7 +144,7 @@ def _views(one: EarlierResult) -> str | None:
 def read_notifications(
     owner: JobOwner, messages: dict[str, EarlierNotification], ended_at: Instant
 ) -> Iterator[Notification]:
-    """The messages; the key that makes a second one impossible is made anew, except for webhooks."""
+    """Yield the messages; the key that makes a second one impossible is made anew, except for webhooks."""
     for key, one in messages.items():
         where = f"notifications.{key}"
         if one.notification_id not in (None, key):
@@ -158,7 +158,7 @@ def read_notifications(
             job_id=owner.job_id,
             channel=one.channel,
             template_key=one.template_key,
-            # Where it was to go is not in the file: it would wait for ever, and keep its job for as long.
+            # The file does not hold its receiver: it would be pending for ever, and keep its job for as long.
             delivery_status="suppressed" if undeliverable else one.delivery_status,
             attempt_count=max(0, one.attempt_count),
             last_error=_NOT_TAKEN_ALONG if undeliverable else one.last_error,

@@ -1,6 +1,6 @@
-"""From the loose records of the earlier system to strict ones: what is missing gets an honest filler.
+"""Converts the loose records of the earlier system to strict ones, with defaults for what is missing.
 
-Nobody holds a job of a file: one that was running counts as lost with its worker, and goes on.
+No worker holds an imported job: one that was running counts as lost with its worker, and continues.
 """
 
 import hashlib
@@ -63,7 +63,7 @@ class _Parts(msgspec.Struct):
 
 
 def to_records(store: EarlierStore, *, now: Instant, default_analysis: str) -> list[ImportedJob]:
-    """All jobs of a document with their parts; raises `NotAnEarlierStore` where something belongs nowhere."""
+    """Return all jobs of a document with their parts; raises `NotAnEarlierStore` where something belongs nowhere."""
     parts = {job_id: _Parts() for job_id in store.jobs}
 
     def owner(job_id: str, where: str) -> _Parts:
@@ -92,7 +92,7 @@ def _refuse_shared_results(records: list[ImportedJob], store: EarlierStore) -> N
 
 
 class _Reader:
-    """Reads one job."""
+    """Converts one job."""
 
     def __init__(self, key: str, job: EarlierJob, parts: _Parts, now: Instant, default_analysis: str) -> None:
         self._key = key
@@ -154,7 +154,7 @@ class _Reader:
         return self._now
 
     def _input(self) -> tuple[str, float | None]:
-        """The input alone, and the time limit that it asks for.
+        """Return the input alone, and the time limit that it asks for.
 
         A request may have carried the input under `input`, or flat beside other things.
         """
@@ -216,7 +216,7 @@ class _Reader:
             event_seq=max(job.event_seq or 0, events[-1].event_seq if events else 0),
             result_expired_at=self._at("result_expired_at") if finished_at else None,
             events_expired_at=self._at("events_expired_at") if finished_at else None,
-            # Never before its end, whatever clock that was written by: what comes later is told of by this store.
+            # Never before its end, whatever clock wrote that: this store sends messages about what comes later.
             imported_at=max(self._now, finished_at or self._now),
             partial_bytes=max(job.partial_bytes or 0, 0),
             **self._plain(),
@@ -224,7 +224,7 @@ class _Reader:
         )
 
     def _plain(self) -> dict[str, Any]:
-        """What the job says of itself and nothing else depends on; words are cleaned."""
+        """Return what the job says of itself and nothing else depends on; words are cleaned."""
         found: dict[str, Any] = {
             name: self._at(name) if is_time_field(name) else getattr(self._job, name) for name in PLAIN_FIELDS
         }
@@ -264,7 +264,7 @@ class _Reader:
         return f"{self._key}-lost" if self._job.status in (Status.PARTIAL, Status.COMPLETED) else None
 
     def _ending(self, finished_at: Instant | None) -> dict[str, Any]:
-        """What a state says about its end, and what it says of a wish to stop."""
+        """Return the fields of a job's end and of its cancel request."""
         job = self._job
         if job.status is Status.FAILED:
             message = clean_message(job.error_message or "The earlier system noted no reason.")
@@ -316,7 +316,7 @@ class _Reader:
 
 
 def _seconds(raw: msgspec.Raw | None) -> float | None:
-    """A time limit of a request, which may have been written as a text; None where it says nothing usable."""
+    """Return a time limit of a request, which may have been written as a text; None where it says nothing usable."""
     try:
         seconds = float(msgspec.json.decode(raw or b"null", type=float | str | None) or 0)
     except (ValueError, msgspec.MsgspecError):
@@ -325,5 +325,5 @@ def _seconds(raw: msgspec.Raw | None) -> float | None:
 
 
 def _details(text: str | None) -> str | None:
-    """Details of an error are an object; anything else is put into one."""
+    """Return error details as an object; any other value is wrapped in one."""
     return text if text is None or text.startswith("{") else f'{{"value":{text}}}'

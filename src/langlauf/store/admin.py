@@ -1,4 +1,4 @@
-"""What a store promises about who may call. It is apart from a job's life: nothing here is asked for by a worker."""
+"""The protocols of administrative tables: keys and sessions, orgs, workers and duties. No job depends on them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
@@ -12,14 +12,14 @@ from langlauf.store.rows import json_text
 
 
 class RecordOwner(NamedTuple):
-    """Whose a record is, and of which job."""
+    """The org and the job of a record."""
 
     org_id: str
     job_id: str
 
 
 class SessionEnd(NamedTuple):
-    """A session that was ended before its time. Numbers rise with every end."""
+    """A session that was ended before it expired. Numbers rise with every end."""
 
     session_id: str
     expires_at: Instant
@@ -27,39 +27,39 @@ class SessionEnd(NamedTuple):
 
 
 class AccessStore(Protocol):
-    """Keys, ends of sessions, and what signatures are made with. Each verb is one atomic change."""
+    """API keys, ended sessions and signing secrets. Each verb is one atomic change."""
 
     async def create_key(self, new: HashedKey) -> ApiKey | None:
-        """Keeps a key; None where its id is taken. It is made at the store's time."""
+        """Store a key, created at the store's time; None where its id is taken."""
 
     async def revoke_key(self, key_id: str, *, org_id: str | None) -> ApiKey | None:
-        """Ends a key, of this org where one is named. Idempotent; None where there is no such key."""
+        """Revoke a key, of this org where one is given. Idempotent; None where there is no such key."""
 
     async def keys(self, org_id: str | None) -> list[ApiKey]:
-        """The keys of an org, or of all, revoked and expired ones too, oldest first."""
+        """Return the keys of an org, or of all, revoked and expired ones too, oldest first."""
 
     async def key_changes(self, after: int) -> KeyChanges:
-        """What was made or revoked past a version."""
+        """Return keys created or revoked after a version."""
 
     async def note_key_uses(self, uses: Mapping[str, Instant]) -> None:
-        """Remembers when keys were used last."""
+        """Record when keys were used last."""
 
     async def signing_secret(self, purpose: str) -> bytes:
-        """What signatures are made with: made at its first use, the same in every process ever after."""
+        """Return the signing secret of a purpose: created at its first use, the same in every process from then on."""
 
     async def end_session(self, session_id: str, expires_at: Instant) -> None:
-        """Remembers that a session was ended, until it would have ended by itself. Repeating it changes nothing."""
+        """Record that a session was ended, until it would have expired. Idempotent."""
 
     async def session_ends(self, after: int) -> list[SessionEnd]:
-        """The ends past a number, in their order."""
+        """Return the ends past a number, in their order."""
 
     async def find(self, kind: Literal["job", "result"], record_id: str) -> RecordOwner | None:
-        """The owner of a job or a result, over all orgs: for callers who need no org."""
+        """Return the owner of a job or a result, over all orgs: for callers who need no org."""
 
 
-#: Rows of this table are not removed: that there ever was a key is what closes a store to callers without one.
+#: Rows of this table are never deleted: a store that ever had a key stays closed to callers without one.
 KEYS = "api_keys"
-#: The tables of a job's own life. Everything else that has rows of orgs can go before them.
+#: The tables of jobs. All other tables with rows of orgs can be cleared before them.
 OF_JOBS = frozenset(
     {
         "jobs",
@@ -74,7 +74,7 @@ OF_JOBS = frozenset(
         KEYS,
     }
 )
-#: The names that people know tables by which a store calls otherwise.
+#: The public names of tables that a driver names differently.
 KNOWN_AS = {
     "job_rows": "jobs",
     "event_rows": "job_events",
@@ -87,25 +87,25 @@ KNOWN_AS = {
 
 
 class OrgStore(Protocol):
-    """One org at a time, by its name; for operators. Each verb is one short change, and may be repeated."""
+    """Operations on one org, for operators. Each verb is one short change and idempotent."""
 
     async def rows(self, org_id: str) -> dict[str, int]:
-        """How many rows of each table name the org; tables with none are there too."""
+        """Return how many rows of each table name the org; tables with none are there too."""
 
     async def held(self, org_id: str) -> int:
-        """How many of its jobs are held."""
+        """Return how many of its jobs are held."""
 
     async def unended(self, org_id: str, limit: int) -> list[str]:
-        """Some of its jobs that have not ended."""
+        """Return some of its jobs that have not ended."""
 
     async def forget_keys(self, org_id: str) -> int:
-        """Ends its keys and forgets their names; how many there are. Their hashes stay."""
+        """Revoke its keys, erase their names and return how many there are. Their hashes stay."""
 
     async def remove_jobs(self, org_id: str, limit: int, *, with_held: bool, forced: bool) -> int:
-        """Takes some of its jobs away that have ended, or, where it is forced, that a worker has; how many went."""
+        """Delete some of its ended jobs or, with `forced`, leased ones; return how many."""
 
     async def remove_rows(self, org_id: str, table: str, limit: int) -> int:
-        """Takes some of its rows out of a table; how many went. Keys stay, and a lane in which a job waits."""
+        """Delete some of its rows from a table; return how many. Keys stay, and lanes in which jobs wait."""
 
 
 _FIELDS = WorkerReport.__struct_fields__
@@ -114,26 +114,26 @@ _STOPPING = _FIELDS.index("stopping")
 
 
 class WorkerStore(Protocol):
-    """Who works. It is no tenant data, and nothing depends on it: a lost report costs a moment of knowledge."""
+    """Workers and their reports: no tenant data, and no job depends on them."""
 
     async def note(self, report: WorkerReport) -> None:
-        """Keeps what a worker tells, at the store's own time; forgets those that were silent for long."""
+        """Store the report of a worker at the store's time; delete workers that have been silent for long."""
 
     async def forget(self, worker_id: str) -> None:
         """The worker has stopped."""
 
     async def seen(self) -> list[WorkerStatus]:
-        """All that report or did so lately, the oldest first."""
+        """Return all that report or did so lately, the oldest first."""
 
 
 def worker_values(report: WorkerReport) -> dict[str, Any]:
-    """A report by column."""
+    """Return a report by column."""
     values = {name: getattr(report, name) for name in _FIELDS}
     return {**values, "analyses": json_text(report.analyses)}
 
 
 def worker_from(row: Sequence[Any]) -> WorkerStatus:
-    """A worker from its columns, when it was seen, and what it holds until when."""
+    """Return a worker from its columns, when it was seen, and what it holds until when."""
     values = list(row[: len(_FIELDS)])
     values[_ANALYSES] = msgspec.json.decode(values[_ANALYSES], type=tuple[str, ...])
     values[_STOPPING] = bool(values[_STOPPING])
@@ -141,10 +141,10 @@ def worker_from(row: Sequence[Any]) -> WorkerStatus:
 
 
 class DutyStore(Protocol):
-    """When upkeep last succeeded. It is no tenant data, and nothing but people depends on it."""
+    """When maintenance duties last succeeded: no tenant data, and no job depends on it."""
 
     async def note(self, name: str, host: str) -> None:
         """A duty has just done what it is for, at the store's own time."""
 
     async def seen(self) -> list[DutySuccess]:
-        """The last success of each, by name."""
+        """Return the last success of each, by name."""

@@ -1,4 +1,4 @@
-"""Lists in bounded steps: however few jobs fit a filter, nobody waits long for a page, nor behind who asked for it."""
+"""Lists in bounded steps: a page takes a bounded time and blocks other reads briefly, however few jobs match."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from string import ascii_lowercase, ascii_uppercase
@@ -11,37 +11,37 @@ from langlauf.domain.state import Status
 
 #: A position in a list that goes from the newest to the oldest.
 Position = tuple[Instant, str]
-#: Looks at so many jobs before a position: some of those that fit, and where it ended unless there is nothing behind.
+#: Scans so many jobs before a position; returns some that match, and where it ended unless the list ended.
 JobStep = Callable[[Position, int, int], Awaitable[tuple[list[JobView], Position | None]]]
-#: The first page starts before the end of time: one condition for all pages, so that the index leads to each.
+#: The first page starts at the end of time, so that one condition and one index serve all pages.
 FIRST: Position = (2**62, "")
-#: A list looks at so many jobs, then the others who read have their turn. The first look is small: most filters are
+#: A list scans so many jobs at once, so that other reads run in between. The first step is small: most filters are
 #: answered by it.
 _FIRST_ROWS = 200
 _ROWS_AT_ONCE = 1_000
 _ROWS_OF_TEXT = 200
-#: After so many jobs, or so many seconds, a page is given out as it is, with where to go on.
+#: After so many jobs, or so many seconds, a page is returned as it is, with the position to continue from.
 MOST_LOOKED_AT = 20_000
 _PATIENCE = 0.15
-#: A state that no more jobs of an org are in is not walked for: all of them are looked at.
+#: A state with no more jobs than that in an org needs no scan: all of them are read.
 FEW = 1_000
-#: In bytes; nobody looks for a word in an input that is larger, and lower-casing many of them takes its time.
+#: In bytes; larger inputs are not searched, since lower-casing many of them takes long.
 LARGEST_SEARCHED = 65_536
 _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 
 
 def folded(text: str) -> str:
-    """A text to look for. Letters of ASCII alone lose their case: the databases agree about those."""
+    """Return a text to search for, with ASCII letters in lower case: the databases agree about those."""
     return text.translate(_LOWER)
 
 
 def wanted_status(which: JobFilter) -> Status | None:
-    """The state that a filter asks for; a code of an error asks for failed jobs."""
+    """Return the state that a filter asks for; a code of an error asks for failed jobs."""
     return Status.FAILED if which.error_code is not None and which.status is None else which.status
 
 
 async def walk_jobs(which: JobFilter, step: JobStep, *, patience: float = _PATIENCE) -> PageOfJobs:
-    """A page of an org's jobs."""
+    """Return a page of an org's jobs."""
     views: list[JobView] = []
     before, looked_at, until = which.before or FIRST, 0, monotonic() + patience
     for rows in _steps(which):
@@ -60,7 +60,7 @@ async def walk_jobs(which: JobFilter, step: JobStep, *, patience: float = _PATIE
 
 
 def _steps(which: JobFilter) -> Iterator[int]:
-    """How many jobs each look has."""
+    """Yield how many jobs each step scans."""
     if not (which.status or which.analysis or which.error_code or which.text):
         yield which.limit + 1
     yield _FIRST_ROWS
@@ -68,19 +68,19 @@ def _steps(which: JobFilter) -> Iterator[int]:
         yield _ROWS_OF_TEXT if which.text else _ROWS_AT_ONCE
 
 
-#: A message that somebody has seen is passed over when those nobody has are counted: so many at the most for each.
+#: Counting unread messages skips at most so many read ones for each.
 _SEEN_PER_UNREAD = 10
-#: Of the message of a failure, as much as tells its cause.
+#: Letters of an error message that lists show: enough for its cause.
 LONGEST_MESSAGE = 300
 
 
 def merged(unfinished: Sequence[Any], finished: Sequence[Any]) -> list[Any]:
-    """Rows of a history, newest first: (what it is found by, when it was accepted, job id)."""
+    """Return rows of a history, newest first: (what it is found by, when it was accepted, job id)."""
     return sorted([*unfinished, *finished], key=lambda row: (row[1], row[2]), reverse=True)
 
 
 def inbox_page(messages: list[InboxMessage], limit: int) -> InboxPage:
-    """A page of messages, of which one more than fits was read."""
+    """Return a page of messages, of which one more than fits was read."""
     if len(messages) <= limit:
         return InboxPage(messages, None)
     last = messages[limit - 1].notification
@@ -88,5 +88,5 @@ def inbox_page(messages: list[InboxMessage], limit: int) -> InboxPage:
 
 
 def unread_walk(most: int) -> int:
-    """How many messages are looked at to find so many that nobody has seen."""
+    """Return how many messages are looked at to find so many that nobody has seen."""
     return most * _SEEN_PER_UNREAD

@@ -1,4 +1,4 @@
-"""What was just committed, told to whoever waits for it. It comes from the commit: callers may be gone."""
+"""Wake-ups after a commit. They are sent by the commit itself: the caller may be gone."""
 
 from collections.abc import Iterable
 from typing import Protocol
@@ -13,26 +13,26 @@ from langlauf.store.retention import RetireBatch
 
 
 class CommitHints(Protocol):
-    """Whom it is told: the hints of this process, or who passes them on to other hosts as well."""
+    """Receives the wake-ups: the hints of this process, or a notifier that also reaches other hosts."""
 
     def work(self) -> None:
-        """There may be something to claim."""
+        """Signal that there may be a job to claim."""
 
     def work_after(self, seconds: float) -> None:
-        """There will be something to claim in a while."""
+        """Signal that there will be a job to claim in a while."""
 
     def attention(self) -> None:
-        """Somebody wants something of a job that runs."""
+        """Signal a cancel request for a running job."""
 
     def changed(self, job_ids: Iterable[str]) -> None:
-        """These jobs may look different now."""
+        """Signal that these jobs may have changed."""
 
     def org_changed(self, org_ids: Iterable[str]) -> None:
-        """Something among the jobs of these orgs may look different now."""
+        """Signal that jobs of these orgs may have changed."""
 
 
 def announce(hints: CommitHints, operation: object, answer: object) -> None:
-    """CommitHints whoever may want to know of an operation and its answer."""
+    """Send the wake-ups that follow from an operation and its answer."""
     match operation, answer:
         case NewJob(job=job), Accepted():
             hints.work()

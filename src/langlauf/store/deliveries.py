@@ -1,4 +1,4 @@
-"""What every store promises about deliveries and receivers of mail. Messages come into the outbox with their change.
+"""The protocols of deliveries and of receivers of mail. Messages enter the outbox in the transaction of their event.
 
 Endpoints and the log of deliveries are tenant data: they are read through `TenantReads`.
 """
@@ -18,41 +18,41 @@ from langlauf.domain.mail import AddressMark, MailAdmission, MailRefusal
 
 
 class DeliveryStore(Protocol):
-    """The outbox, and who is called. Each verb is one atomic change."""
+    """The outbox and webhook endpoints. Each verb is one atomic change."""
 
     async def add_endpoint(self, new: WebhookEndpoint) -> WebhookEndpoint | None:
-        """Keeps an endpoint; None where the org has one for that address already, or too many."""
+        """Store an endpoint; None where the org has one for that URL already, or too many."""
 
     async def change_endpoint(self, change: EndpointChange) -> WebhookEndpoint | None:
-        """Changes an endpoint of an org; None where there is no such one."""
+        """Change an endpoint of an org; None where there is no such one."""
 
     async def remove_endpoint(self, org_id: str, endpoint_id: str) -> bool:
-        """Forgets an endpoint, and gives up what waits for it."""
+        """Delete an endpoint, and give up its pending messages."""
 
     async def claim(self, request: DeliveryClaim) -> list[Delivery]:
-        """Hands out messages that are due, no lane holding up another, each to be ended before its claim is over."""
+        """Claim due messages, so that no lane blocks another; each is to be finished before its claim expires."""
 
     async def finish(self, end: DeliveryEnd) -> bool:
-        """Notes how an attempt went; False where another attempt was made meanwhile, or the message is settled.
+        """Record the result of an attempt; False where a later attempt was made or the message is settled.
 
-        Saying the same once more changes nothing, and is answered as before: an answer may have been lost.
+        Repeating it changes nothing and returns the same: the first answer may have been lost.
         """
 
     async def replay(self, wish: DeliveryReplay) -> int:
-        """Makes settled messages due again, with all their tries; tells how many."""
+        """Make settled messages due again, with all their tries; return how many."""
 
     async def figures(self) -> DeliveryStatistics:
-        """How sending goes over all orgs."""
+        """Return the state of deliveries over all orgs."""
 
 
 class MailStore(Protocol):
-    """Who may be written to, and how often. Each verb is one atomic change."""
+    """Receivers of mail and their rate limits. Each verb is one atomic change."""
 
     async def add_mark(self, org_id: str, address: str, mark: AddressMark) -> bool:
-        """Marks an address for an org; False where it is marked so already."""
+        """Mark an address for an org; False where it is marked so already."""
 
     async def remove_mark(self, org_id: str, address: str, mark: AddressMark) -> bool:
-        """Takes a mark away; False where there is none."""
+        """Remove a mark; False where there is none."""
 
     async def admit(self, wish: MailAdmission) -> MailRefusal | None:
-        """Lets a mail out and counts it, or tells why not. The same attempt is counted once, however often it asks."""
+        """Admit a mail and count it, or return why not. An attempt is counted once, however often it is repeated."""

@@ -1,8 +1,8 @@
-"""Group commit: whatever waits while one batch is under way goes into the next.
+"""Group commit: operations that arrive while a batch runs go into the next one.
 
-There is no timer. An idle store takes a single operation at once; under load the batches grow by themselves, and one
-fsync carries all of them. Where several orgs wait, each has a part of the next batch. What is large is a batch by
-itself, in turns with all that is small: a heartbeat waits for one large payload at the most, however many are to be
+There is no timer. An idle store runs a single operation at once; under load the batches grow by themselves, and one
+fsync covers all of them. Where several orgs wait, each has a share of the next batch. A large payload is a batch of
+its own, alternating with small operations: a heartbeat waits for at most one large payload, however many are to be
 written.
 """
 
@@ -24,23 +24,23 @@ Answer = TypeVar("Answer")
 
 #: Bounds the time one transaction holds the writer.
 LARGEST_BATCH = 1_000
-#: Of one org, where others wait as well: a flood of one makes the batches of all no longer than that.
+#: Operations of one org in a batch while others wait: a flood of one org makes the batches of all no longer.
 MOST_OF_ORG = 64
-#: With so many waiting, what is new is refused before it is accepted; what was accepted is always taken.
+#: With so many operations waiting, submissions are refused; other operations are always queued.
 MOST_WAITING = 10_000
-#: In bytes. Writing more takes longer than a batch of what is small.
+#: In bytes. Writing more takes longer than a batch of small operations.
 _LARGE = 1_048_576
-#: What is no hurry lets so many batches of others pass, and no more: where somebody always waits it is done too.
+#: Low-priority operations yield to at most so many other batches, so that they run also under constant load.
 _MOST_PASSED = 20
-#: Rounds of the event loop before a batch begins: who is about to come goes with it. One wake brings submissions and, a
+#: Rounds of the event loop before a batch begins, so that more operations join: one wake-up brings submissions and, a
 #: round later, the claim for them.
 _ROUNDS = 2
 
 
 class GroupCommit(Generic[Operation, Answer]):
-    """Collects operations and runs them batch by batch; an answer that is an exception is raised at its caller.
+    """Collects operations and runs them batch by batch; an answer that is an exception is raised to its caller.
 
-    `done` is told of each operation that was carried out, also of those whose callers went away meanwhile.
+    `done` is called for each operation that succeeded, also where its caller was cancelled meanwhile.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class GroupCommit(Generic[Operation, Answer]):
         self._run = run
         self._done = done
         self._name = name
-        #: what metrics call it
+        #: its name in metrics
         self.queue = name.removeprefix("langlauf-")
         REFUSED.initialize(self.queue)
         self._largest = largest
@@ -66,7 +66,7 @@ class GroupCommit(Generic[Operation, Answer]):
         self._large: list[tuple[Operation, asyncio.Future[Answer]]] = []
         self._later: list[tuple[Operation, asyncio.Future[Answer]]] = []
         self._passed = 0
-        #: whether it is the turn of what is small, where both wait
+        #: whether small operations are next, where both wait
         self._small_first = True
         self._drain: asyncio.Task[None] | None = None
 
@@ -76,11 +76,11 @@ class GroupCommit(Generic[Operation, Answer]):
         return len(self._waiting) + len(self._large)
 
     def do(self, operation: Operation) -> asyncio.Future[Answer]:
-        """Runs the operation in the next batch; the future has its answer."""
+        """Run the operation in the next batch; the future has its answer."""
         return self._queued(self._large if self._size(operation) > _LARGE else self._waiting, operation)
 
     def do_later(self, operation: Operation) -> asyncio.Future[Answer]:
-        """Runs the operation by itself at a moment when nothing else waits, so that nothing waits for it."""
+        """Run the operation in a batch of its own when nothing else waits."""
         return self._queued(self._later, operation)
 
     def _queued(
@@ -93,7 +93,7 @@ class GroupCommit(Generic[Operation, Answer]):
         return future
 
     async def finish(self) -> None:
-        """Waits until nothing is under way."""
+        """Wait until nothing is under way."""
         while self._drain is not None:
             await asyncio.wait({self._drain})
 
@@ -133,7 +133,7 @@ class GroupCommit(Generic[Operation, Answer]):
                 self._done(operation, answer)
             elif isinstance(answer, StoreUnavailable):
                 REFUSED.add(self.queue)
-            if future.done():  # its caller went away; the operation counts all the same
+            if future.done():  # its caller was cancelled; the operation counts all the same
                 continue
             if isinstance(answer, Exception):
                 future.set_exception(answer)
@@ -142,7 +142,7 @@ class GroupCommit(Generic[Operation, Answer]):
 
 
 def rounds(batch: Sequence[Operation], keys: Callable[[Operation], Sequence[Hashable]]) -> list[list[int]]:
-    """The places of the operations, in rounds: no two of a round have a key in common, and each keeps its order."""
+    """Return the indexes of operations in rounds: those of one round share no key, and each key keeps its order."""
     found: list[list[int]] = []
     last: dict[Hashable, int] = {}
     for place, operation in enumerate(batch):
@@ -166,13 +166,13 @@ class Recording(msgspec.Struct, frozen=True):
 
 
 def org_of(operation: object) -> str:
-    """The org that a write is for; empty where it is for none, or for several."""
+    """Return the org that a write is for; empty where it is for none, or for several."""
     if isinstance(operation, Recording):
         return operation.lease.org_id
     return operation.job.org_id if isinstance(operation, NewJob) else getattr(operation, "org_id", None) or ""
 
 
 def letters_of(operation: object) -> int:
-    """How long the payload of a write is, about: nothing where it has none."""
+    """Return the approximate length of the payload of a write; 0 without one."""
     payload = getattr(operation.write if isinstance(operation, Recording) else operation, "payload", None)
     return len(payload) if isinstance(payload, str) else 0

@@ -1,8 +1,8 @@
-"""Whether a store takes writes, and if not, why: drivers report here; readiness, upkeep and the log ask here.
+"""Whether a store accepts writes, and why not: reported by drivers, read by readiness, maintenance and the log.
 
-A store is well, or it has one problem. A write that fails makes it unwell; from then on a small write is tried every
-second, and the first one that is taken makes it well again. Damage is the exception: nothing more is written over it
-until the program is started again.
+A store is healthy, or it has one problem. A failed write makes it unhealthy; from then on a probe is written every
+second, and the first one that succeeds makes it healthy again. Damage is the exception: nothing more is written
+until the program restarts.
 """
 
 import logging
@@ -15,12 +15,12 @@ from langlauf.clock import monotonic
 from langlauf.domain.errors import StoreError, StoreUnavailable, StoreUnhealthy
 from langlauf.telemetry.log import LogEvent, log_event
 
-#: How often a store is looked after.
+#: Seconds between two health checks.
 WATCH_SECONDS = 1.0
 
 
 class StoreProblem(StrEnum):
-    """Why a store takes no writes."""
+    """Why a store accepts no writes."""
 
     READ_ONLY = "read_only"
     FULL = "full"
@@ -30,7 +30,7 @@ class StoreProblem(StrEnum):
 
 
 class ProblemText(NamedTuple):
-    """What an problem is to callers, who are told no path and no host, and what an operator does about it."""
+    """The sentence for callers, which names no path and no host, and the remedy for operators."""
 
     sentence: str
     remedy: str
@@ -57,7 +57,7 @@ PROBLEM_TEXTS = {
 
 
 async def _nothing() -> None:
-    """There is nothing to look at."""
+    """Do nothing."""
 
 
 class StoreHealth:
@@ -81,7 +81,7 @@ class StoreHealth:
         self._ailment: StoreProblem | None = None
         self._since = 0.0
         self._refused = 0
-        #: only what serves has a log for this; a command prints its error
+        #: a server logs problems; a command prints its error
         self._serving = False
 
     @property

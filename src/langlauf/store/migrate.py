@@ -18,7 +18,7 @@ class Migration(NamedTuple):
 
 
 def migrations_in(package: str) -> list[Migration]:
-    """The migrations of a driver's package, in order, without a gap."""
+    """Return the migrations of a driver's package, in order, without a gap."""
     found = sorted(
         Migration(int(match[1]), match[2], file.read_text("utf-8"))
         for file in resources.files(package).joinpath("migrations").iterdir()
@@ -30,7 +30,7 @@ def migrations_in(package: str) -> list[Migration]:
 
 
 def pending(known: list[Migration], applied: int) -> list[Migration]:
-    """The steps that are still to do; a store from a newer program is refused."""
+    """Return the steps that are still to do; a store from a newer program is refused."""
     if applied > len(known):
         raise SchemaTooNew(
             f"the store has schema {applied}, this program knows {len(known)}: start the newer program instead"

@@ -1,4 +1,4 @@
-"""What every store promises, in the order of a job's life.
+"""The protocol of every store, in the order of a job's life.
 
 Writes are outcomes, not errors: a lost lease gives False, a full queue gives `QueueFull`. A write that returned is on
 disk. `StoreUnavailable` means that nothing of it was kept. Reads of tenant data exist on `TenantReads` alone, which is
@@ -52,117 +52,117 @@ from langlauf.store.health import StoreHealth
 
 
 class JobReads(Protocol):
-    """What there is of one job, or of some that are named."""
+    """Reads of single jobs, by id."""
 
     async def job(self, job_id: str) -> JobView | None:
-        """One job by one index look-up."""
+        """Return one job by one index look-up."""
 
     async def status(self, job_id: str, *, events: int, inline_limit: int) -> StatusView | None:
-        """One job with its latest events and, once completed, its result up to a size."""
+        """Return one job with its latest events and, once completed, its result up to a size."""
 
     async def payload(self, job_id: str) -> str | None:
-        """The input of a job as JSON text."""
+        """Return the input of a job as JSON text."""
 
     async def inputs(self, job_ids: Sequence[str], *, largest: int) -> dict[str, str]:
-        """The inputs of some jobs as JSON text, those that are no larger than so many bytes."""
+        """Return the inputs of some jobs as JSON text, those that are no larger than so many bytes."""
 
     async def events(self, job_id: str, *, after: int, limit: int) -> list[Event]:
-        """A job's events past a sequence number, ascending."""
+        """Return a job's events past a sequence number, ascending."""
 
     async def log(self, job_id: str, *, after: int, limit: int, most_bytes: int) -> EventLogPage:
-        """The next events past a sequence number: so many, or up to the one with which they have so many bytes."""
+        """Return the next events past a sequence number, up to a count or a total of bytes."""
 
     async def results(self, job_id: str) -> list[Snapshot]:
-        """A job's snapshots, ascending."""
+        """Return a job's snapshots, ascending."""
 
     async def result(self, result_id: str, *, latest: bool, payload: bool = True) -> ResultView | None:
-        """A snapshot, or the newest one of its job: the final, else the last partial; or what is known of it alone."""
+        """Return a snapshot, or the newest one of its job (final, else the last partial), with or without payload."""
 
     async def source(self, result_id: str) -> PayloadSource | None:
-        """The payload of a snapshot, to be read in pieces; None where there is none, or none any more."""
+        """Return the payload of a snapshot, to be read in pieces; None where there is none, or none any more."""
 
     async def views(self, result_id: str) -> str | None:
-        """What people are to see of a snapshot, as JSON text, without its payload."""
+        """Return the views of a snapshot as JSON text, without its payload."""
 
     async def notifications(self, job_id: str, *, channel: ChannelName | None, limit: int) -> list[Notification]:
-        """A job's messages, latest first."""
+        """Return a job's messages, latest first."""
 
     async def subscriptions(self, job_id: str) -> tuple[Subscription, ...]:
-        """Whom the submission of a job asked to be told of its end."""
+        """The subscriptions of a job to its end."""
 
     async def chunk(self, job_id: str, key: str) -> str | None:
-        """The stored value of a finished chunk as JSON text."""
+        """Return the stored value of a finished chunk as JSON text."""
 
     async def chunks(self, job_id: str, keys: Sequence[str]) -> dict[str, str]:
-        """The stored values of those chunks that are finished, as JSON text by key."""
+        """Return the stored values of those chunks that are finished, as JSON text by key."""
 
 
 class OrgReads(Protocol):
-    """What there is of an org: its lists and its figures."""
+    """Lists and figures of an org."""
 
     async def feed(self, wish: FeedRequest) -> FeedPage:
-        """The next of the org's outbound events, over all jobs: none is ever passed over, however late it commits."""
+        """Return the next outbound events of the org over all jobs; none is skipped, however late it commits."""
 
     async def endpoints(self) -> list[WebhookEndpoint]:
-        """Whom the org wants to be called, the oldest first."""
+        """Return the webhook endpoints of the org, oldest first."""
 
     async def deliveries(self, which: DeliveryFilter) -> list[Notification]:
-        """The org's messages to the world outside, newest first."""
+        """Return the org's messages to the world outside, newest first."""
 
     async def delivery(self, notification_id: str) -> Notification | None:
-        """One of them."""
+        """Return one delivery."""
 
     async def delivery_attempts(self, notification_id: str, *, limit: int) -> list[DeliveryAttempt]:
-        """What became of one of them, the last attempt first."""
+        """Return the attempts of one delivery, the last one first."""
 
     async def mail_marks(self, address: str | None = None) -> list[MailMark]:
-        """What the org knows of receivers of mail, by address: of one of them, or of all."""
+        """Return what the org knows of receivers of mail, by address: of one of them, or of all."""
 
     async def jobs(self, which: JobFilter) -> PageOfJobs:
-        """The org's jobs, newest first; a page costs the same whatever the filter and the number of jobs."""
+        """Return the org's jobs, newest first; a page costs the same whatever the filter and the number of jobs."""
 
     async def counts(self, *, most: int) -> dict[Status, int]:
-        """How many of the org's jobs are in each state, counted no further than told; only states with some."""
+        """Return how many of the org's jobs are in each state, counted up to a limit; empty states are missing."""
 
     async def failures(self, *, since: Instant, before: tuple[Instant, str] | None, limit: int) -> list[FailedJob]:
-        """The org's failed jobs that were accepted since an instant, newest first."""
+        """Return the org's failed jobs that were accepted since an instant, newest first."""
 
     async def history(self, *, limit: int, offset: int) -> tuple[list[HistoryEntry], int]:
-        """The org's jobs that have a result, newest first, and how many there are."""
+        """Return the org's jobs that have a result, newest first, and how many there are."""
 
     async def inbox(self, *, before: tuple[Instant, str] | None, limit: int) -> InboxPage:
-        """The org's messages for people, newest first."""
+        """Return the org's messages for people, newest first."""
 
     async def unread(self, *, most: int) -> int:
-        """How many of them nobody has seen, counted no further than told, among the newest ones."""
+        """Return how many of the newest messages are unread, counted up to a limit."""
 
     async def held(self, *, before: tuple[Instant, str] | None, limit: int) -> list[JobView]:
-        """The org's jobs whose results are held, the last that was held first, before a position."""
+        """Return the org's jobs whose results are held, the last that was held first, before a position."""
 
     async def completed(self, analysis: str, *, before: tuple[Instant, str] | None, limit: int) -> list[PastRun]:
-        """Completed jobs of an analysis whose results are still there, the last to end first, before a position."""
+        """Return completed jobs of an analysis that still have results, the last to end first, before a position."""
 
     async def ranks(self) -> list[TicketRange]:
-        """The first and the last waiting job of each analysis and class, found without a walk between them."""
+        """Return the first and the last waiting job of each analysis and class, found without a walk between them."""
 
     async def overview(self, *, since: Instant, most: int) -> Overview:
-        """What waits, runs and ended since then, at most so many of each kind: for figures."""
+        """Return jobs that wait, run or ended since then, at most so many of each kind."""
 
 
 class TenantReads(JobReads, OrgReads, Protocol):
-    """The one choke point for reads: everything here belongs to one org, anything else does not exist."""
+    """Reads of one org: records of other orgs do not exist here."""
 
 
 class Store(Protocol):
-    """Durable truth. Each verb is one atomic change."""
+    """The durable store. Each verb is one atomic change."""
 
     @property
     def clock(self) -> Clock:
-        """The store's time. Whoever compares something with a time that is stored asks this clock and no other."""
+        """The clock of the store: the only one to compare with stored times."""
 
     @property
     def access(self) -> AccessStore:
-        """Keys, and what else is kept about who may call."""
+        """API keys, ended sessions and signing secrets."""
 
     @property
     def orgs(self) -> OrgStore:
@@ -170,109 +170,109 @@ class Store(Protocol):
 
     @property
     def workers(self) -> WorkerStore:
-        """Who works."""
+        """Workers and their reports."""
 
     @property
     def duties(self) -> DutyStore:
-        """When upkeep last succeeded."""
+        """When maintenance duties last succeeded."""
 
     @property
     def health(self) -> StoreHealth:
-        """Whether it takes writes, and why not."""
+        """Whether the store accepts writes, and why not."""
 
     @property
     def blobs(self) -> LargePayloads:
-        """What does not lie in its rows."""
+        """Large payloads, stored outside of the rows."""
 
     @property
     def deliveries(self) -> DeliveryStore:
-        """The outbox, and who is called."""
+        """The outbox and webhook endpoints."""
 
     @property
     def mail(self) -> MailStore:
-        """Who may be written to by e-mail, and how often."""
+        """Receivers of e-mail and their rate limits."""
 
     async def submit(self, new: NewJob) -> SubmitOutcome:
-        """Accepts a job with its input, its first event and its idempotency key."""
+        """Accept a job with its input, its first event and its idempotency key."""
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
-        """Hands out as many jobs as there are free slots, in fair order, each with a lease."""
+        """Hand out as many jobs as there are free slots, in fair order, each with a lease."""
 
     async def claim_next(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> ClaimBatch:
-        """The same, and where nothing may start the request stands while `idle()` lasts.
+        """Claim as `claim` does; where nothing may start, the request stands while `idle()` lasts.
 
-        What is submitted in this process meanwhile may be claimed for it in the transaction that accepts it.
+        A job submitted in this process meanwhile may be claimed for it in the transaction that accepts it.
         """
 
     async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[LeaseRenewal]:
-        """Extends the leases that are still held and tells which jobs are wished to stop."""
+        """Extend the leases that are still held, and return which jobs are to stop."""
 
     async def record(self, lease: Lease, write: Write) -> WriteResult:
-        """Writes for an attempt; false where its lease is gone and the write was refused.
+        """Write for an attempt; the result is false where its lease is lost and the write was refused.
 
-        Past the bounds of the job, progress and partials change nothing, and the answer says so.
+        Beyond the limits of the job, progress and partials change nothing, and the result says so.
         """
 
     async def cancel(self, request: CancelRequest) -> JobView | None:
-        """Ends a job that no worker holds, or asks its worker to stop. Idempotent."""
+        """End a job that no worker holds, or ask its worker to stop. Idempotent."""
 
     async def mark_read(self, wish: MarkRead) -> bool:
-        """Remembers that messages were seen; False where that was known, or where there are none."""
+        """Mark messages as read; False where they were read already, or where there are none."""
 
     async def hold(self, wish: HoldRequest) -> JobView | ResultGone | None:
-        """Keeps the job of a result from retention, or no longer; None where there is no such result. Idempotent."""
+        """Keep the job of a result from retention, or no longer; None where there is no such result. Idempotent."""
 
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[SweptJob]:
-        """Takes jobs back from workers that vanished, let them run out of time or did not stop them when asked to."""
+        """Take jobs back from workers that vanished, exceeded the time limit or did not stop when asked."""
 
     async def retire(self, policy: RetentionPolicy, *, dry_run: bool, counted: bool = True) -> RetentionReport:
-        """Removes what is older than the policy, in small batches.
+        """Remove records older than the policy, in small batches.
 
-        With `counted` it also tells how much there is in all: a walk over everything, which takes long where that is
+        With `counted` the report includes totals, which takes a full scan and long where there is
         much.
         """
 
     async def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], ReferencedPayloads]:
-        """What these jobs, by org and id, still name outside of the store; one that does not exist is not there.
+        """Return the blobs that these jobs, by org and id, still reference; a job that does not exist is missing.
 
-        For whoever removes what nobody names: it is read as it is now, not as it was a moment ago.
+        Read from the present state, not from a snapshot: garbage collection depends on it.
         """
 
     def tenant(self, org_id: str) -> TenantReads:
-        """The reads of one org."""
+        """Return the reads of one org."""
 
     async def depth(self) -> QueueDepth:
-        """How many jobs wait and run."""
+        """Return how many jobs wait and run."""
 
     async def paces(self) -> Mapping[str, float]:
-        """What a run of each analysis took lately, in seconds; one that never completed is not there."""
+        """Return the recent mean run time in seconds of each analysis that has completed a run."""
 
     async def load(self) -> QueueLoad:
-        """All that waits and runs over all orgs, lane by lane: for estimates, not for every poll."""
+        """Return all that waits and runs over all orgs, lane by lane: for estimates, not for every poll."""
 
     async def overview(self, *, since: Instant, most: int) -> Overview:
-        """What waits, runs and ended over all orgs since then, at most so many of each kind: for operators."""
+        """Return jobs that wait, run or ended since then over all orgs, at most so many of each kind, for operators."""
 
     async def pulses(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], JobFingerprint]:
-        """How many jobs are doing, by org and id, in one look; one that does not exist is not there.
+        """Return how many jobs are doing, by org and id, in one look; one that does not exist is not there.
 
-        For whoever wakes those that follow them: what followers see, they read for themselves.
+        Used to wake followers, which then read for themselves.
         """
 
     async def org_pulses(self, org_ids: Sequence[str]) -> Mapping[str, str]:
-        """A mark of each org that is another one whenever any of its jobs has changed, in one look."""
+        """Return a version of each org that differs whenever any of its jobs has changed, in one query."""
 
     async def backlog(self, *, orgs: bool) -> Backlog:
-        """What waits and runs in figures, over all orgs, and by org where that is asked for: for metrics."""
+        """Return counts of waiting and running jobs over all orgs, and by org on request, for metrics."""
 
     def usage(self) -> StoreUsage:
-        """What the store has in hand in this process, without asking anybody."""
+        """Return queue lengths and sizes of this process, without a query."""
 
     async def identity(self) -> StoreIdentity:
-        """Where it is, which no copy of it is."""
+        """Return the identity of the store, which differs for every copy."""
 
     async def check(self) -> None:
-        """Raises `StoreUnavailable` unless the store answers and its schema is this program's."""
+        """Raise `StoreUnavailable` unless the store answers and its schema is this program's."""
 
     async def close(self) -> None:
-        """Finishes what waits and lets go."""
+        """Finish pending operations and close."""

@@ -39,25 +39,25 @@ def _placeholders() -> dict[str, str]:
 
 
 def filled(text: str) -> str:
-    """SQL with the fields of records where placeholders stood."""
+    """Return SQL with placeholders replaced by the fields of records."""
     for placeholder, columns in _placeholders().items():
         text = text.replace(placeholder, columns)
     return text
 
 
 def parse(text: str) -> dict[str, str]:
-    """The queries of a file by name, placeholders filled in."""
+    """Return the queries of a file by name, placeholders filled in."""
     parts = _NAME.split(filled(text))[1:]
     found: dict[str, str] = {}
     for name, body in zip(parts[::2], parts[1::2], strict=True):
         if name in found:
             raise ValueError(f"two queries are called {name}")
-        # Without its comments: the driver compares texts each time to find what it has prepared.
+        # Without comments: the driver compares texts at every execution to find the prepared statement.
         found[name] = _COMMENT.sub("", body).strip().rstrip(";")
     return found
 
 
 def load(package: str, *files: str) -> dict[str, str]:
-    """The queries of one or more files that lie in a package."""
+    """Return the queries of one or more files that lie in a package."""
     folder = resources.files(package)
     return parse("\n".join(folder.joinpath(file).read_text("utf-8") for file in files))

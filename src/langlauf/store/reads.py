@@ -1,4 +1,4 @@
-"""The reads of one org that every database answers by one query: only how it is asked differs."""
+"""Reads of one org that are the same in every driver: one query each, which the driver runs."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -29,27 +29,27 @@ from langlauf.store.bounded_scan import FIRST, LONGEST_MESSAGE, Position, unread
 from langlauf.store.rows import endpoint_from, event_from, subscription_from
 from langlauf.store.source import InlinePayload
 
-#: A status answer can do without its result: nobody waits longer for it.
+#: A status answer can do without its result: reading a blob for it takes no longer.
 _STATUS_SECONDS = 2.0
 
 
 class ResultReads(ABC):
-    """Whoever reads rows says what is in them; what is not in them is fetched here."""
+    """Reads of results: rows come from the driver, payloads outside of the rows from blobs."""
 
     _org_id: str
     _blobs: LargePayloads
 
     @abstractmethod
     async def _result_in_rows(self, result_id: str, *, latest: bool, payload: bool) -> ResultView | None:
-        """A snapshot as the rows have it."""
+        """Return a snapshot as the rows have it."""
 
     @abstractmethod
     async def _source_in_rows(self, result_id: str) -> PayloadSource | None:
-        """The payload of a snapshot where a row holds it."""
+        """Return the payload of a snapshot where a row holds it."""
 
     @abstractmethod
     async def _status_in_rows(self, job_id: str, *, events: int, inline_limit: int) -> StatusView | None:
-        """A job with its result where a row holds it."""
+        """Return a job with its result where a row holds it."""
 
     async def result(self, result_id: str, *, latest: bool, payload: bool = True) -> ResultView | None:
         found = await self._result_in_rows(result_id, latest=latest, payload=payload)
@@ -57,7 +57,7 @@ class ResultReads(ABC):
             return found
         text = await self._blobs.text(self._org_id, found.delivered.snapshot)
         if text is None:
-            # Retention may have taken it since the row was read: then the row says so by now.
+            # Retention may have removed it since the row was read: then the row says so by now.
             found = await self._result_in_rows(result_id, latest=latest, payload=True)
             if found is None or not is_apart(found.delivered.snapshot):
                 return found
@@ -92,7 +92,7 @@ class ResultReads(ABC):
         return found if text is None else msgspec.structs.replace(found, result=text)
 
     async def _small_result(self, view: JobView, limit: int) -> str | None:
-        """A result that is a blob and yet small enough to be shown with its job. The job is shown in any case."""
+        """Return a result that is a blob and small enough to be inlined, or None: the status is shown in any case."""
         job = view.job
         if job.status is not Status.COMPLETED or job.result_id is None or job.result_expired_at is not None:
             return None
@@ -109,22 +109,22 @@ _KEYS_AT_ONCE = 1_000
 
 
 class SharedReads(ResultReads):
-    """Everything here belongs to one org; anything else does not exist."""
+    """Reads of one org: records of other orgs do not exist here."""
 
     #: the query for the deliveries of one endpoint
     _of_endpoint = "read_deliveries"
 
     @abstractmethod
     async def _ask(self, query: str, /, **values: Any) -> list[Any]:
-        """The choke point: the rows of a query of the org. Values have the order that a function of that name has."""
+        """Return the rows of a query of the org. Every read goes through here; values in the order of the function."""
 
     @abstractmethod
     def _view(self, row: Any) -> JobView:
-        """A job from a row."""
+        """Return a job from a row."""
 
     @abstractmethod
     def _large(self, result_id: str, size: int) -> PayloadSource:
-        """A payload that a row holds and that is read in pieces."""
+        """Return a payload that a row holds and that is read in pieces."""
 
     async def _text(self, query: str, /, **values: str) -> str | None:
         rows = await self._ask(query, **values)
@@ -145,7 +145,7 @@ class SharedReads(ResultReads):
 
     async def chunks(self, job_id: str, keys: Sequence[str]) -> dict[str, str]:
         found: dict[str, str] = {}
-        for start in range(0, len(keys), _KEYS_AT_ONCE):  # other readers have their turn in between
+        for start in range(0, len(keys), _KEYS_AT_ONCE):  # other reads run in between
             some = list(keys[start : start + _KEYS_AT_ONCE])
             found |= map(tuple, await self._ask("read_chunks", job_id=job_id, keys=some))
         return found

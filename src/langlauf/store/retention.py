@@ -18,24 +18,24 @@ from langlauf.domain.retention import RetentionCount, RetentionPolicy, Retention
 from langlauf.telemetry.log import LogEvent, log_event
 
 Kind = Literal["results", "events", "jobs"]
-#: What one page may hold at most, and one write: a single job is never divided.
+#: The largest page, and the largest write: a single job is never divided.
 JOBS_PER_PAGE = 200
 _MOST_ROWS = 500
 _FEWEST_ROWS = 8
 _BYTES_PER_BATCH = 8 * 1024 * 1024
-#: What a write should take, in seconds, and how long to rest behind it, measured by what it took: there is always room
+#: Seconds that a write should take, and the rest after it as a factor of what it took: there is always room
 #: for others, those in other processes too.
 _WRITE_SECONDS = 0.002
 _REST = 3.0
 _LONGEST_REST = 0.05
-#: Jobs that cannot be taken are told and passed over; with so many of them something else is wrong.
+#: Jobs that fail are logged and skipped; with so many of them something else is wrong.
 _MOST_FAILURES = 20
-#: A job of this end or before is never reached: the kind is kept for ever.
+#: A cutoff before every job: the kind is kept for ever.
 NEVER = -(2**62)
 
 
 class Cutoffs(msgspec.Struct, frozen=True, kw_only=True):
-    """Which ends of jobs are old enough, for each kind of records, seen from one instant."""
+    """The latest end of a job whose records expire, for each kind, at one instant."""
 
     final_results: Instant
     partial_results: Instant
@@ -48,14 +48,14 @@ class Cutoffs(msgspec.Struct, frozen=True, kw_only=True):
         return NEVER if self.partial_results == NEVER else max(self.partial_results, self.final_results)
 
     def latest(self, kind: Kind) -> Instant:
-        """The latest end that matters for a kind."""
+        """Return the latest end that matters for a kind."""
         if kind == "results":
             return max(self.final_results, self.partial_results)
         return self.events if kind == "events" else self.jobs
 
 
 class RetireBatch(msgspec.Struct, frozen=True, kw_only=True):
-    """A few jobs to take something from, in one transaction."""
+    """A few jobs whose records of one kind are removed in one transaction."""
 
     kind: Kind
     jobs: tuple[tuple[str, str], ...]
@@ -63,7 +63,7 @@ class RetireBatch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RetirableJob(NamedTuple):
-    """An old job, as the finders give it. Behind it, in the order of ends and then of `position`, a page goes on."""
+    """A job with expired records. The next page continues behind it, by end and then by `position`."""
 
     finished_at: Instant
     position: Any
@@ -72,7 +72,7 @@ class RetirableJob(NamedTuple):
     rows: int
     bytes: int
     leaves_none: bool
-    #: somebody still needs it: a delivery, or whoever holds it
+    #: a pending delivery or a hold still needs it
     kept_back: bool
 
     @property
@@ -82,23 +82,23 @@ class RetirableJob(NamedTuple):
 
 
 class RetentionStore(Protocol):
-    """What retention asks a store for."""
+    """The part of a driver that retention needs."""
 
     async def page(self, kind: Kind, cutoffs: Cutoffs, behind: RetirableJob | None, most: int) -> list[RetirableJob]:
-        """The next old jobs that still have something of a kind, the oldest end first."""
+        """Return the next old jobs that still have something of a kind, the oldest end first."""
 
     async def take(self, batch: RetireBatch) -> int:
-        """Takes one kind of records from a few jobs, if they may still go; returns how many rows went."""
+        """Remove one kind of records from a few jobs, if still expired; return how many rows."""
 
     async def ended(self) -> tuple[int, int]:
-        """How many jobs have ended, and how many of them at a known time; counted without holding anybody up."""
+        """Return how many jobs have ended, and how many of them at a known time, without blocking others."""
 
     async def kept(self) -> tuple[int, int]:
-        """How many results and how many events there are; counted likewise."""
+        """Return how many results and how many events there are; counted likewise."""
 
 
 class Pace:
-    """How many rows the next write takes, learnt from what the last ones took."""
+    """How many rows the next write removes, adapted to the duration of the last ones."""
 
     def __init__(self) -> None:
         self.rows = _FEWEST_ROWS
@@ -106,7 +106,7 @@ class Pace:
     async def rest(self, rows: int, seconds: float) -> None:
         """Learns from a write, and leaves room for others behind it."""
         fitting = max(rows, 1) * _WRITE_SECONDS / max(seconds, 1e-6)
-        # Half-way towards it: one write that waited for the disk says little.
+        # Half-way towards it, since one write that waited for the disk says little.
         self.rows = round(min(_MOST_ROWS, max(_FEWEST_ROWS, (self.rows + min(fitting, self.rows * 2)) / 2)))
         await asyncio.sleep(min(_LONGEST_REST, seconds * _REST))
 
@@ -117,7 +117,7 @@ class _Counts(msgspec.Struct):
 
 
 def cutoffs_of(policy: RetentionPolicy, now: Instant) -> Cutoffs:
-    """A job's record takes its parts along, so it goes last, and stays where one of them is kept for ever."""
+    """Return when records expire: after their parts, which go with them, and never where a part is kept for ever."""
     ages = (policy.final_results, policy.partial_results, policy.events, policy.jobs)
     known = [age for age in ages if age is not None]
     oldest = max(known) if len(known) == len(ages) else None
@@ -128,7 +128,7 @@ def cutoffs_of(policy: RetentionPolicy, now: Instant) -> Cutoffs:
 async def retire(
     retention_store: RetentionStore, policy: RetentionPolicy, now: Instant, *, dry_run: bool, counted: bool
 ) -> RetentionReport:
-    """Takes results, then events, then records, so that a record outlives its parts also inside a run."""
+    """Remove results, then events, then jobs, so that a job outlives its parts also during a run."""
     run = _Run(retention_store, cutoffs_of(policy, now), dry_run=dry_run)
     ended, with_end = await retention_store.ended() if counted else (None, None)
     results = await run.retire("results")
@@ -147,7 +147,7 @@ async def retire(
 
 
 class _Run:
-    """One run over a retention_store."""
+    """One run of retention."""
 
     def __init__(self, retention_store: RetentionStore, limits: Cutoffs, *, dry_run: bool) -> None:
         self._store = retention_store
@@ -157,7 +157,7 @@ class _Run:
         self._failures = 0
 
     async def retire(self, kind: Kind) -> _Counts:
-        """Takes all that is old of one kind."""
+        """Remove all expired records of one kind."""
         tally = _Counts()
         last: RetirableJob | None = None
         while page := await self._store.page(kind, self._limits, last, JOBS_PER_PAGE):
@@ -172,7 +172,7 @@ class _Run:
         return tally
 
     async def _take(self, kind: Kind, batch: list[RetirableJob]) -> int:
-        """Takes from a few jobs. Where one of them cannot be taken from, its neighbours are all the same."""
+        """Remove records of a few jobs. Where one of them fails, the others are processed all the same."""
         jobs = tuple((found.org_id, found.job_id) for found in batch)
         began = monotonic()
         try:
@@ -202,7 +202,7 @@ class _Run:
 
 
 def _count(tally: _Counts, there: int | None, missing: int | None, *, dry_run: bool) -> RetentionCount:
-    """What a dry run would remove is still there."""
+    """Return the count of one kind; what a dry run would remove still counts as kept."""
     return RetentionCount(
         delete_count=tally.deleted,
         kept_count=None if there is None else there - tally.deleted * dry_run,
@@ -212,7 +212,7 @@ def _count(tally: _Counts, there: int | None, missing: int | None, *, dry_run: b
 
 
 def _batches(page: list[RetirableJob], pace: Pace) -> Iterator[list[RetirableJob]]:
-    """Divides a page so that no write takes long, whatever the jobs hold."""
+    """Divide a page so that no write takes long, whatever the jobs hold."""
     batch: list[RetirableJob] = []
     rows = size = 0
     for found in page:

@@ -1,4 +1,4 @@
-"""Rows as records, and values of our own making as the JSON text that rows keep."""
+"""Rows as records, and values as the JSON text that rows hold."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
@@ -20,12 +20,12 @@ _EVENT_TYPE = Event.__struct_fields__.index("event_type")
 
 
 def json_text(value: Any) -> str:
-    """A value of our own making as JSON text."""
+    """Return a value of this program as JSON text."""
     return _encode(value).decode()
 
 
 def job_from(row: Sequence[Any]) -> JobRecord:
-    """A job from its columns, which a query named in the order of the table. What is null is what it is by default."""
+    """Return a job from its columns in the order of the table. A null column has its default."""
     values = {name: value for name, value in zip(JOB_FIELDS, row, strict=True) if value is not None}
     values["status"] = Status(values["status"])
     if "retryable" in values:
@@ -34,29 +34,29 @@ def job_from(row: Sequence[Any]) -> JobRecord:
 
 
 def view_from(row: Sequence[Any]) -> JobView:
-    """A job from its columns, and the end of its lease behind them."""
+    """Return a job from its columns, and the end of its lease behind them."""
     return JobView(job_from(row[:-1]), row[-1])
 
 
 def view_from_database(row: Mapping[str, Any]) -> JobView:
-    """The same from a row of the database's view, by name: a later release may have added columns."""
+    """Return a job from a row of the database's view, by name: a later release may have added columns."""
     return view_from(_seen_by_name(row))
 
 
 def event_from(row: Sequence[Any]) -> Event:
-    """An event from its columns; what a store keeps behind them for itself is no part of it."""
+    """Return an event from its columns, ignoring columns of the driver behind them."""
     values = list(row)[:_EVENT_FIELDS]
     values[_EVENT_TYPE] = EventType(values[_EVENT_TYPE])
     return Event(*values)
 
 
 def subjects_text(subjects: Sequence[str]) -> str:
-    """What an endpoint hears of, as one text in which each word has a comma before and after it."""
+    """Return the subjects of an endpoint as one text with a comma before and after each word."""
     return f",{','.join(subjects)},"
 
 
 def endpoint_from(row: Sequence[Any]) -> WebhookEndpoint:
-    """An endpoint from its columns, and how its lane is doing behind them."""
+    """Return an endpoint from its columns and, behind them, the state of its lane."""
     org_id, endpoint_id, url, name, subjects, created_at, version, former_until, disabled_at, reason, *lane = row
     failures, failing_since, paused_until = lane
     return WebhookEndpoint(
@@ -80,12 +80,12 @@ _DELIVERY = tuple(name for name in Delivery.__struct_fields__ if name != "lane_f
 
 
 def delivery_from(row: Sequence[Any], lane_failures: int) -> Delivery:
-    """A claimed message from its columns, which are in the order of its fields."""
+    """Return a claimed message from its columns, which are in the order of its fields."""
     return Delivery(**dict(zip(_DELIVERY, row, strict=True)), lane_failures=lane_failures)
 
 
 def subscription_from(row: Sequence[Any]) -> Subscription:
-    """What a job asked to be told, from its columns."""
+    """Return a subscription of a job from its columns."""
     channel, target, lane, language = row
     return Subscription(channel=channel, target=target, lane=lane, language=language)
 
@@ -94,12 +94,12 @@ _SCOPES = ApiKey.__struct_fields__.index("scopes")
 
 
 def scopes_text(scopes: Iterable[Scope]) -> str:
-    """Scopes as one text."""
+    """Return scopes as one text."""
     return " ".join(sorted(scopes))
 
 
 def key_from(row: Sequence[Any]) -> ApiKey:
-    """A key from its columns."""
+    """Return a key from its columns."""
     values = list(row)
     values[_SCOPES] = frozenset(Scope(word) for word in values[_SCOPES].split())
     return ApiKey(**dict(zip(ApiKey.__struct_fields__, values, strict=True)))

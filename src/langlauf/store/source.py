@@ -1,15 +1,15 @@
-"""Payloads as stores give them to be read in pieces."""
+"""Payload sources: payloads of a store that are read in pieces."""
 
 from collections.abc import Awaitable, Callable, Hashable
 
 from langlauf.domain.errors import PayloadGone
 
-#: A piece. Smaller ones take longer in all: SQLite walks to each from the start of its payload.
+#: Bytes of a piece. Smaller ones take longer in total: SQLite seeks to each from the start of the payload.
 PIECE = 2 * 1_048_576
 
 
 class InlinePayload:
-    """A payload that is here already."""
+    """A payload in memory."""
 
     def __init__(self, payload: bytes) -> None:
         self.size = self.holds = len(payload)
@@ -21,7 +21,7 @@ class InlinePayload:
 
 
 class PayloadPieces:
-    """A payload of which each piece is read when it is wanted: so many bytes from a position, None where it is gone."""
+    """A payload read piece by piece: `read` returns so many bytes from a position, or None where it was removed."""
 
     def __init__(self, size: int, read: Callable[[int, int], Awaitable[bytes | None]], *, piece: int = PIECE) -> None:
         self.size = size

@@ -1,4 +1,4 @@
-"""Claims that stand: what is submitted in this process is claimed in the transaction that accepts it."""
+"""Standing claims: a job submitted in this process is claimed in the transaction that accepts it."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -10,26 +10,26 @@ from langlauf.domain.job import NewJob
 
 
 class StandingClaim:
-    """A claim that found nothing yet."""
+    """A claim that has not got a job yet."""
 
     def __init__(self, request: ClaimRequest) -> None:
         self.request = request
         self.handed: asyncio.Future[ClaimBatch] = asyncio.get_running_loop().create_future()
-        #: since when a batch is under way that asks for it
+        #: since when a running batch includes it
         self.asked_at: float | None = None
-        #: set whenever no batch asks for it, and whether it goes with another one
+        #: set while no batch includes it, and whether it joins another one
         self.answered = asyncio.Event()
         self.stands = True
 
 
 class StandingClaims:
-    """The claims of this process that wait for something to start."""
+    """The claims of this process that wait for a job."""
 
     def __init__(self) -> None:
         self._offers: list[StandingClaim] = []
 
     async def stand(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> ClaimBatch:
-        """Waits while `idle()` lasts; a batch that is asking meanwhile is waited for."""
+        """Wait for a job while `idle()` lasts, and then for a batch that includes the claim."""
         offer = StandingClaim(request)
         self._offers.append(offer)
         idling = asyncio.create_task(idle())
@@ -37,7 +37,7 @@ class StandingClaims:
             waited_for: set[asyncio.Future[Any]] = {idling, offer.handed}
             await asyncio.wait(waited_for, return_when=asyncio.FIRST_COMPLETED)
             offer.stands = False
-            if offer.asked_at is not None:  # the batch may find nothing, and there may never be another
+            if offer.asked_at is not None:  # the batch may find no job, and there may never be another
                 await offer.answered.wait()
             return offer.handed.result() if offer.handed.done() else ClaimBatch([], monotonic())
         finally:
@@ -45,7 +45,7 @@ class StandingClaims:
             self._offers.remove(offer)
 
     def joining(self, batch: Sequence[Any]) -> list[StandingClaim]:
-        """Those that go with a batch: one that accepts jobs. They are told what came of it."""
+        """Return the claims that join a batch that accepts jobs; `answer` resolves them."""
         if not self._offers or not any(isinstance(operation, NewJob) for operation in batch):
             return []
         joining = [
@@ -57,7 +57,7 @@ class StandingClaims:
         return joining
 
     def answer(self, joined: Sequence[StandingClaim], answers: Sequence[Any]) -> None:
-        """Hands out what was claimed; a claim that found nothing, or came to nothing, stands on."""
+        """Resolve the claims that got jobs; the others keep standing."""
         for offer, answer in zip(joined, answers, strict=True):
             asked_at, offer.asked_at = offer.asked_at, None
             if isinstance(answer, list) and answer and asked_at is not None:

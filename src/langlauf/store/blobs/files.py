@@ -1,4 +1,4 @@
-"""Blobs as files: written beside their place, synchronised, and moved there when they are whole."""
+"""Blobs as files: written under another name, synced, and renamed when complete."""
 
 import asyncio
 import contextlib
@@ -22,11 +22,11 @@ _THREADS = 4
 
 
 class FileBlobs:
-    """One file per blob under a root that is nobody else's. A link is not followed, whoever made it."""
+    """One file per blob under a root of its own. Symbolic links are not followed."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        # Not those of the event loop: analyses may take all of them.
+        # Not the threads of the event loop: analyses may occupy all of them.
         self._threads = ThreadPoolExecutor(_THREADS, "langlauf-blobs")
 
     async def put(self, key: str, data: bytes) -> None:
@@ -62,7 +62,7 @@ class FileBlobs:
             raise StoreUnavailable(f"the folder {self._root} does not do: {error}") from error
 
     def _path(self, key: str) -> Path:
-        """Every word is checked once more here: no key leads out of the root."""
+        """Return every word is checked once more here: no key leads out of the root."""
         words = key.split("/")
         if not all(_WORD.fullmatch(word) for word in words):
             raise ValueError(f"{key!r} is no key of a blob")
@@ -73,7 +73,7 @@ class FileBlobs:
         probe = self._root / f".{new_id()}"
         probe.touch(0o600)
         probe.unlink()
-        # The folder itself must survive a power cut too; one that we may not look into was not made by us.
+        # The folder entry must survive a power cut too; a folder without read access was not created here.
         with contextlib.suppress(PermissionError):
             _synchronise(self._root.parent)
 
@@ -90,7 +90,7 @@ class FileBlobs:
             with contextlib.suppress(OSError):
                 making.unlink()
             raise
-        # Up to the root: another thread may have made a folder a moment ago and not have come to this yet.
+        # Up to the root: another thread may have created a folder without having synced it yet.
         for folder in folders:
             _synchronise(folder)
 

@@ -1,4 +1,4 @@
-"""What a store asks where a payload is written, read or removed: whether it lies outside of the rows, and where."""
+"""Large payloads of a store: stored as blobs outside of the rows, read back, and collected as garbage."""
 
 import logging
 import re
@@ -28,7 +28,7 @@ _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
 def open_blobs(text: str, *, seconds: float) -> Blobs:
-    """The place that LANGLAUF_BLOBS names; raises `SettingsError` where it names none. Nothing is touched yet."""
+    """Return the storage that LANGLAUF_BLOBS names, unopened; raise `SettingsError` where it names none."""
     match = _SCHEME.match(text)
     if match is None:
         return FileBlobs(Path(text).expanduser().absolute())
@@ -48,7 +48,7 @@ def _folder(text: str) -> Path:
 
 
 class PayloadRows(Protocol):
-    """What is asked of the store whose payloads these are."""
+    """What large payloads need of their store."""
 
     @property
     def access(self) -> AccessStore: ...
@@ -57,10 +57,10 @@ class PayloadRows(Protocol):
 
 
 class LargePayloads:
-    """Payloads over a limit become blobs before the row that names them is written, and come back when it is read.
+    """Stores payloads above a limit as blobs before the row that references them, and reads them with the row.
 
-    So a row never names a blob that is not there; a blob that no row came for is found by retention. Without a place
-    for blobs everything stays in rows, and what an earlier run did not keep there cannot be read.
+    So a row never references a missing blob; a blob without a row is found by retention. Without blob storage
+    everything stays in rows, and payloads that an earlier run stored as blobs cannot be read.
     """
 
     def __init__(self, rows: PayloadRows) -> None:
@@ -71,7 +71,7 @@ class LargePayloads:
         self._owner: BlobOwner | None = None
 
     def use(self, blobs: Blobs, *, largest_inline: int, seconds: float, garbage_age: float = 0.0) -> None:
-        """Keeps what has more bytes than that there from now on, and waits so many seconds for an answer."""
+        """Store payloads with more bytes than that as blobs from now on, and wait so many seconds for an answer."""
         self._largest_inline = largest_inline
         self._garbage_age = garbage_age
         self._payloads = Payloads(blobs, self._store_name, seconds=seconds)
@@ -84,9 +84,9 @@ class LargePayloads:
         return await self._rows.access.signing_secret(INSTANCE)
 
     async def check(self) -> None:
-        """Raises `SettingsError` where blobs can never be kept, and `BlobsOfAnother` where they are not this store's.
+        """Raise `SettingsError` where blobs can never be kept, and `BlobsOfAnother` where they are not this store's.
 
-        A place that is only away right now is told of.
+        Storage that does not answer right now is logged.
         """
         if self._payloads is None or self._owner is None:
             return
@@ -107,13 +107,13 @@ class LargePayloads:
     # -- writing -------------------------------------------------------------------------------------------------------
 
     def wants(self, write: Write) -> TypeGuard[Partial | Completed]:
-        """Whether a write has a payload that is to lie elsewhere."""
+        """Whether the payload of a write becomes a blob."""
         if self._payloads is None or not isinstance(write, Partial | Completed) or write.payload is None:
             return False
         return _is_over(write.payload, self._largest_inline)
 
     async def keep(self, lease: Lease, write: Partial | Completed) -> Partial | Completed:
-        """Keeps the payload of a write, and gives the write that names it instead."""
+        """Store the payload of a write as a blob, and return the write with its reference."""
         payloads, payload = self._payloads, write.payload
         if payloads is None or payload is None or not await payloads.takes(lease.org_id, lease.job_id):
             return write
@@ -125,25 +125,25 @@ class LargePayloads:
     # -- reading -------------------------------------------------------------------------------------------------------
 
     async def text(self, org_id: str, snapshot: Snapshot) -> str | None:
-        """The payload that a row names; None where there is no blob."""
+        """Return the payload that a row references; None where there is no blob."""
         found = self._reachable(org_id, snapshot)
         return await found.read(org_id, snapshot.job_id, snapshot.result_payload_ref)
 
     async def small(self, org_id: str, snapshot: Snapshot, *, limit: int, seconds: float) -> str | None:
-        """The same where it has no more bytes than that, and is there soon enough."""
+        """Return the payload if it is no larger than the limit; raise where it takes too long."""
         ref = read_ref(snapshot.result_payload_ref)
         if self._payloads is None or not is_apart(snapshot) or ref is None or ref.size > limit:
             return None
         return await self._payloads.read(org_id, snapshot.job_id, snapshot.result_payload_ref, seconds=seconds)
 
     async def source(self, org_id: str, snapshot: Snapshot, missing: Callable[[], Awaitable[None]]) -> PayloadSource:
-        """The same to be read in pieces; `missing` raises where there is no blob and should be one."""
+        """Return the payload as a source; `missing` raises where the blob is missing unexpectedly."""
         found = self._reachable(org_id, snapshot)
         return await found.source(org_id, snapshot.job_id, snapshot.result_payload_ref, missing=missing)
 
     @property
     def there(self) -> bool:
-        """Whether there is a place for blobs."""
+        """Whether there is blob storage."""
         return self._payloads is not None
 
     def _reachable(self, org_id: str, snapshot: Snapshot) -> Payloads:
@@ -154,7 +154,7 @@ class LargePayloads:
     # -- removing ------------------------------------------------------------------------------------------------------
 
     async def clean_up(self) -> None:
-        """Removes what no row names any more, after retention took rows."""
+        """Delete blobs that no row references any more, after retention removed rows."""
         if self._payloads is None or self._owner is None:
             return
         try:
@@ -162,11 +162,11 @@ class LargePayloads:
             if removed := await collect(self._rows.kept_payloads, self._payloads, min_age=self._garbage_age):
                 log_event(LogEvent.BLOBS_REMOVED, blobs=removed)
         except StoreError as error:
-            # What was taken from the store is told all the same; the blobs wait for the next run.
+            # The removed rows are reported all the same; the blobs wait for the next run.
             log_event(LogEvent.UPKEEP_FAILED, logging.ERROR, duty="blobs", reason=str(error))
 
     async def remove_all_of(self, org_id: str) -> int:
-        """Takes away all that lies there of an org; how many went."""
+        """Delete all blobs of an org and return how many."""
         if self._payloads is None or self._owner is None:
             return 0
         await self._owner.check()
@@ -178,32 +178,32 @@ class LargePayloads:
         return removed
 
     async def close(self) -> None:
-        """Lets go of the place."""
+        """Close the blob storage."""
         if self._payloads is not None:
             await self._payloads.blobs.close()
 
 
 def is_apart(snapshot: Snapshot) -> bool:
-    """Whether there is something to bring back: the payload is not in a row, and retention did not take it."""
+    """Whether the payload is a blob that retention has not removed."""
     return snapshot.result_payload_ref != INLINE_REF and snapshot.removed_at is None
 
 
 def _is_over(text: str, limit: int) -> bool:
-    """Whether a text has more bytes than that, counted only where its letters do not tell."""
+    """Whether a text has more bytes than that; it is encoded only where its length does not decide."""
     if len(text) > limit:
         return True
     return not text.isascii() and len(text.encode()) > limit
 
 
-#: What jobs, by org and id, still name: read as it is now.
+#: Returns the blobs that jobs, by org and id, reference right now.
 FindReferences = Callable[[Sequence[tuple[str, str]]], Awaitable[Mapping[tuple[str, str], ReferencedPayloads]]]
 
 
 async def collect(kept_payloads: FindReferences, payloads: Payloads, *, min_age: float = 0.0) -> int:
-    """Walks over all blobs, a page at a time, and tells how many went. Safe to cut, and to run beside another."""
+    """Delete garbage page by page and return how many blobs. Safe to interrupt, and to run concurrently."""
     removed = 0
     async for page in payloads.pages(min_age=min_age):
-        # Asked after the page was read: a job that has ended by now wrote all it ever will.
+        # Queried after the page was listed: a job that has ended by now has no more writes.
         kept = await kept_payloads(sorted({(place.org_id, place.job_id) for place in page}))
         garbage = [place for place in page if is_garbage(place, kept.get((place.org_id, place.job_id)))]
         await payloads.remove(garbage)
@@ -212,7 +212,7 @@ async def collect(kept_payloads: FindReferences, payloads: Payloads, *, min_age:
 
 
 def is_garbage(place: BlobKey, job: ReferencedPayloads | None) -> bool:
-    """Whether no row names a blob, and none ever will."""
+    """Whether no row references a blob, and none ever will: its job has ended, and so has no more writes."""
     if job is None:
         return True
     refs = (read_ref(text) for text in job.refs)

@@ -1,8 +1,8 @@
-"""How blobs are called: the reference in a row, and the key under which the bytes lie.
+"""Names of blobs: the reference in a row, and the key of the bytes.
 
-The reference says what the bytes are, `blob:sha256:<digest>:<size>`, and nothing of where they are: the place may move.
-The key is `<store>/<org>/<job>/<digest>`. Within a job the same bytes lie there once; between jobs nothing is shared:
-removing a job's blobs touches nobody else's, and those of an org lie under one prefix.
+The reference says what the bytes are, `blob:sha256:<digest>:<size>`, and not where they are: the storage may move.
+The key is `<store>/<org>/<job>/<digest>`. Within a job the same bytes are stored once; jobs share nothing:
+removing a job's blobs touches no other job, and the blobs of an org have one prefix.
 """
 
 import base64
@@ -14,18 +14,18 @@ from typing import Any, NamedTuple
 _REF = re.compile(r"blob:sha256:([0-9a-f]{64}):([0-9]{1,18})")
 _PLAIN = re.compile(r"[a-z0-9_-]{1,128}")
 _ESCAPED = "="
-#: A digest, and what follows it while a file is being written.
+#: A digest, with a suffix while the file is being written.
 _NAME = re.compile(r"[0-9a-f]{64}(\.[0-9a-f-]{36})?")
-#: What file systems allow for one name.
+#: The longest file name of common file systems.
 _LONGEST_WORD = 255
-#: What a store keeps a secret for, from which its folder is named: made once, the same in every process ever after.
+#: The purpose of the secret that names the folder of a store: created once, the same in every process.
 IDENTITY = "blobs"
 _PURPOSE = b"langlauf blobs\0"
 _STORE_DIGITS = 32
 
 
 class Ref(NamedTuple):
-    """What a payload is, byte for byte."""
+    """The digest and size of a payload."""
 
     digest: str
     size: int
@@ -34,23 +34,23 @@ class Ref(NamedTuple):
         return f"blob:sha256:{self.digest}:{self.size}"
 
     def fits(self, data: bytes) -> bool:
-        """Whether these are the bytes."""
+        """Whether these bytes match."""
         return len(data) == self.size and hashlib.sha256(data).hexdigest() == self.digest
 
 
 def ref_of(data: bytes) -> Ref:
-    """The reference of some bytes."""
+    """Return the reference of some bytes."""
     return Ref(hashlib.sha256(data).hexdigest(), len(data))
 
 
 def read_ref(text: str) -> Ref | None:
-    """The reference in a row; None where it is none of ours."""
+    """Return the reference in a row; None where its format is unknown."""
     match = _REF.fullmatch(text)
     return Ref(match[1], int(match[2])) if match else None
 
 
 class BlobKey(NamedTuple):
-    """Where a blob lies. `name` is its digest, or that of a file which never became whole."""
+    """The parts of a blob's key. `name` is its digest, or the name of an incomplete file."""
 
     store: str
     org_id: str
@@ -59,17 +59,17 @@ class BlobKey(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The key, which nothing else has, whatever the ids are."""
+        """The key, unique whatever the ids contain."""
         return "/".join((self.store, escaped(self.org_id), escaped(self.job_id), self.name))
 
     @property
     def nameable(self) -> bool:
-        """Whether its words are short enough: an imported job may have any id."""
+        """Whether its parts are short enough for a file name: an imported job may have any id."""
         return all(len(escaped(word)) <= _LONGEST_WORD for word in (self.org_id, self.job_id))
 
 
 def read_key(key: str) -> BlobKey | None:
-    """The place behind a key; None where it is none of ours, and so not ours to remove."""
+    """Return the parts of a key; None for a foreign key, which must not be removed."""
     words = key.split("/")
     if len(words) != len(BlobKey._fields):
         return None
@@ -81,14 +81,14 @@ def read_key(key: str) -> BlobKey | None:
 
 
 def escaped(text: str) -> str:
-    """An id as one word of a key: it cannot lead elsewhere, and no other id has it, also where case does not count."""
+    """Return an id as one path segment: no traversal, and unique also on case-insensitive file systems."""
     if _PLAIN.fullmatch(text):
         return text
     return _ESCAPED + base64.b32encode(text.encode()).decode().rstrip("=").lower()
 
 
 def unescaped(word: str) -> str | None:
-    """The id behind a word; None where no id is written so."""
+    """Return the id of a path segment; None where it encodes none."""
     if not word.startswith(_ESCAPED):
         return word if _PLAIN.fullmatch(word) else None
     letters = word[1:].upper()
@@ -100,11 +100,11 @@ def unescaped(word: str) -> str | None:
 
 
 def store_name(secret: bytes) -> str:
-    """The folder of one store: another store on the same place sees nothing of it, and cannot take it for garbage."""
+    """Return the folder of one store: other stores in the same storage do not see it as garbage."""
     return hashlib.sha256(_PURPOSE + secret).hexdigest()[:_STORE_DIGITS]
 
 
 def folder_of(rows: Callable[..., Iterable[Any]]) -> str:
-    """The folder of a store's blobs; a store that never had one has no secret either, and no such folder exists."""
+    """Return the folder of a store's blobs; a store that never had blobs has no secret, and `none` never exists."""
     found = [secret for (secret,) in rows("read_secret", purpose=IDENTITY)]
     return store_name(bytes(found[0])) if found else "none"

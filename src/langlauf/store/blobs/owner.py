@@ -1,8 +1,8 @@
-"""Whose blobs these are. A mark beside them names the store that they belong to.
+"""The owner of blobs: a mark beside them names the store that they belong to.
 
-A copy of a store knows the same folder, but not what the original wrote since: to it that is garbage. So the mark says
-where the owner is, and a store that is elsewhere neither serves nor removes anything there until an operator hands the
-blobs over. Several processes of one store are at one place, and share the mark.
+A copy of a store knows the same folder, but not what the original wrote since, which is garbage to it. So the mark says
+where the owner is, and a store elsewhere neither serves nor removes blobs until an operator hands
+them over. All processes of one store share the mark.
 """
 
 import hashlib
@@ -16,17 +16,17 @@ from langlauf.store.blobs.payloads import Payloads
 
 
 class StoreIdentity(NamedTuple):
-    """Two ways to say where a store is. A store that is the same by either of them is the same store."""
+    """Tells a store from its copies. Two identities with an equal field are the same store."""
 
-    #: as people know it: the host and the path of a file, or the name and the server of a database
+    #: for people: the host and the path of a file, or the name and the server of a database
     place: str
-    #: as the system knows it: the path and the inode of a file, or the numbers of a database and its server
+    #: for the system: the path and the inode of a file, or the numbers of a database and its server
     mark: str
 
 
-#: What a store keeps a secret for that tells it from stores made of its backups: a restore gives it another.
+#: The purpose of the secret that tells a store from its restored backups: a restore draws a new one.
 INSTANCE = "blob owner"
-#: No org has such a word in its keys: they have no dots.
+#: No key of an org contains it: they have no dots.
 _NAME = "owner.mark"
 LARGEST_MARK = 10_000
 
@@ -38,28 +38,28 @@ class BlobsOfAnother(StoreError):
 class OwnerMark(msgspec.Struct, frozen=True):
     """The store that blobs belong to."""
 
-    #: from the secret of the store, which is not to be read here
+    #: a hash of the store's secret
     instance: str
     place: str
     mark: str
 
     def covers(self, other: "OwnerMark") -> bool:
-        """Whether the other is the same store, perhaps on another host or put back in its place."""
+        """Whether the other is the same store, perhaps on a renamed host or restored to its path."""
         return self.instance == other.instance and (self.place == other.place or self.mark == other.mark)
 
 
 def mark_of(secret: bytes, identity: StoreIdentity) -> OwnerMark:
-    """The mark of a store with that secret, which is there."""
+    """Return the owner mark of a store with that secret and identity."""
     return OwnerMark(hashlib.sha256(b"langlauf blob owner\0" + secret).hexdigest(), *identity)
 
 
 def key_of(folder: str) -> str:
-    """Where the mark of a folder lies."""
+    """Return the key of the owner mark of a folder."""
     return f"{folder}/{_NAME}"
 
 
 def read_mark(data: bytes) -> OwnerMark:
-    """The mark that was found; raises `BlobsOfAnother` where it is none."""
+    """Return the decoded mark; raise `BlobsOfAnother` where it cannot be read."""
     try:
         return msgspec.json.decode(data, type=OwnerMark)
     except msgspec.MsgspecError as error:
@@ -67,7 +67,7 @@ def read_mark(data: bytes) -> OwnerMark:
 
 
 class BlobOwner:
-    """The mark of one store. Its secret and where it is are asked when they are needed."""
+    """The owner mark of one store; its secret and identity are read when needed."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Payloads of jobs as blobs: named by what they hold, checked when they are read, and never waited for too long."""
+"""Payloads of jobs as blobs: named by their digest, verified when read, with a timeout for every call."""
 
 import asyncio
 import hashlib
@@ -18,12 +18,12 @@ from langlauf.telemetry.log import LogEvent, log_event
 
 T = TypeVar("T")
 _clock = SystemClock()
-#: Hashing a payload takes as long as many requests: it is done beside the event loop.
+#: Hashing a large payload would block the event loop.
 _THREADS = ThreadPoolExecutor(2, "langlauf-hashing")
 
 
 class Payloads:
-    """The blobs of one store. `name` tells its folder, and is asked once."""
+    """The blobs of one store. `name` returns its folder and is called once."""
 
     def __init__(self, blobs: Blobs, name: Callable[[], Awaitable[str]], *, seconds: float) -> None:
         self.blobs = blobs
@@ -32,23 +32,23 @@ class Payloads:
         self._seconds = seconds
 
     async def takes(self, org_id: str, job_id: str) -> bool:
-        """Whether this job's payloads can be kept: nearly always."""
+        """Whether the key of this job's blobs is short enough: nearly always."""
         return BlobKey(await self.folder(), org_id, job_id, "").nameable
 
     async def keep(self, org_id: str, job_id: str, payload: str) -> str:
-        """Keeps a payload and returns its reference. It stays for ever unless a row names it or retention takes it."""
+        """Store a payload and return its reference. It is garbage until a row references it."""
         data, ref = await _aside(lambda: _named(payload))
         place = BlobKey(await self.folder(), org_id, job_id, ref.digest)
         try:
             await self.in_time(self.blobs.put(place.key, data))
         except StoreUnavailable as error:
             log_event(LogEvent.BLOBS_UNAVAILABLE, logging.ERROR, org_id=org_id, job_id=job_id, reason=str(error))
-            # What the caller is told may reach a tenant: where blobs lie is none of their business.
+            # The message may reach a tenant, and must not name the storage.
             raise StoreUnavailable("a large payload could not be stored") from error
         return str(ref)
 
     async def read(self, org_id: str, job_id: str, ref: str, *, seconds: float | None = None) -> str | None:
-        """The payload behind a reference, exactly as it was written; None where there is no blob."""
+        """Return the payload behind a reference, exactly as it was written; None where there is no blob."""
         known = read_ref(ref)
         if known is None:
             raise unavailable(org_id, job_id, f"the reference {ref!r} is none that this program knows")
@@ -67,9 +67,9 @@ class Payloads:
     async def source(
         self, org_id: str, job_id: str, ref: str, *, missing: Callable[[], Awaitable[None]]
     ) -> PayloadSource:
-        """The payload behind a reference, to be read in pieces.
+        """Return the payload behind a reference, to be read in pieces.
 
-        Whether it is there is seen by the first of them; `missing` raises where there is no blob and should be one.
+        Its first piece shows whether it exists; `missing` raises where the blob is missing unexpectedly.
         """
         known = read_ref(ref)
         if known is None:
@@ -88,25 +88,25 @@ class Payloads:
         return BlobPieces(known, part, lambda reason: unavailable(org_id, job_id, reason))
 
     async def pages(self, org_id: str | None = None, *, min_age: float = 0.0) -> AsyncIterator[list[BlobKey]]:
-        """All blobs of the store, or of one org, that are so many seconds old, some at a time; nothing of others."""
+        """Yield the blobs of the store, or of one org, that are at least so many seconds old, page by page."""
         store = await self.folder()
         pages = self.blobs.pages(store if org_id is None else f"{store}/{escaped(org_id)}")
         while (page := await self.in_time(anext(pages, None))) is not None:
             yield places_of(page, min_age)
 
     async def remove(self, places: Sequence[BlobKey]) -> None:
-        """Removes blobs."""
+        """Remove blobs."""
         if places:
             await self.in_time(self.blobs.delete([place.key for place in places]))
 
     async def folder(self) -> str:
-        """The folder of the store."""
+        """Return the folder of the store."""
         if self._name is None:
             self._name = await self._ask_name()
         return self._name
 
     async def in_time(self, doing: Awaitable[T], seconds: float | None = None) -> T:
-        """What a question to the place gives; `StoreUnavailable` where it takes too long."""
+        """Return the result of a storage call; raise `StoreUnavailable` where it takes too long."""
         try:
             async with asyncio.timeout(seconds or self._seconds):
                 return await doing
@@ -115,7 +115,7 @@ class Payloads:
 
 
 class BlobPieces(PayloadPieces):
-    """A blob in pieces, of which the last is given out only where all of them are what was written."""
+    """A blob in pieces; the last one is returned only where the digest of all matches."""
 
     def __init__(
         self,
@@ -145,14 +145,14 @@ class BlobPieces(PayloadPieces):
 
 
 def places_of(page: Sequence[Listed], min_age: float) -> list[BlobKey]:
-    """Those of a listing that are blobs, and so many seconds old."""
+    """Return the blobs of a listing that are at least so many seconds old."""
     before = _clock.now() / SECOND - min_age
     old = [one.key for one in page if not min_age or one.written_at <= before]
     return [place for key in old if (place := read_key(key)) is not None]
 
 
 def unavailable(org_id: str, job_id: str, reason: str) -> PayloadUnavailable:
-    """Tells operators why, and makes the error that says no more than that it is so."""
+    """Log the reason for operators, and return the error for callers, which does not name it."""
     log_event(LogEvent.PAYLOAD_UNAVAILABLE, logging.ERROR, org_id=org_id, job_id=job_id, reason=reason)
     return PayloadUnavailable(f"the payload of a result of job {job_id} cannot be read")
 

@@ -28,7 +28,7 @@ _PARAMETERS = ("endpoint", "region", "allow_http", "virtual_hosted")
 
 
 class Bucket(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an object store is. What is None comes from the AWS_… variables of the environment, credentials always."""
+    """The address of a bucket. A field that is None, and credentials always, come from the AWS_… variables."""
 
     name: str
     prefix: str | None = None
@@ -39,7 +39,7 @@ class Bucket(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_bucket(text: str) -> Bucket:
-    """The bucket behind `s3://bucket/prefix?endpoint=…`. Credentials do not belong there, and are refused."""
+    """Return the bucket behind `s3://bucket/prefix?endpoint=…`. Credentials do not belong there, and are refused."""
     parts = urlsplit(text)
     prefix = parts.path.strip("/")
     if "@" in parts.netloc or parts.fragment or not _BUCKET.fullmatch(parts.netloc):
@@ -72,7 +72,7 @@ def _parameter(name: str, value: str) -> tuple[str, Any]:
 
 
 class ObjectBlobs:
-    """One object per blob. A blob is one request: nothing of it is left behind where that is cut off."""
+    """One object per blob, written in one request: an aborted one leaves nothing behind."""
 
     def __init__(self, bucket: Bucket, *, seconds: float) -> None:
         self._bucket = bucket
@@ -138,7 +138,7 @@ class ObjectBlobs:
             raise StoreUnavailable(self._words(error)) from error
 
     def _words(self, error: Exception) -> str:
-        """The first line of what can be pages."""
+        """Return the first line of what can be pages."""
         reason = str(error).partition("\n")[0] or "no answer in time"
         return f"the bucket {self._bucket.name!r} does not do: {reason}"
 

@@ -1,4 +1,4 @@
-"""Keys and ends of sessions in SQLite, and what signatures are made with."""
+"""Administrative tables in SQLite: API keys, ended sessions, signing secrets, orgs, workers and duties."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -20,7 +20,7 @@ _FIND = {"job": "find_job", "result": "find_result"}
 
 
 def create_key(tx: Transaction, new: HashedKey) -> ApiKey | None:
-    """Keeps the key unless its id is taken."""
+    """Store the key unless its id is taken."""
     key = new.key
     made = tx.run(
         "create_key",
@@ -36,7 +36,7 @@ def create_key(tx: Transaction, new: HashedKey) -> ApiKey | None:
 
 
 def revoke_key(tx: Transaction, key_id: str, org_id: str | None) -> ApiKey | None:
-    """Ends the key unless it has ended. For one that is not there nothing is written."""
+    """Revoke the key unless it is revoked already; nothing is written for an unknown one."""
     if _one(tx, key_id, org_id) is None:
         return None
     tx.run("revoke_key", key_id=key_id, org_id=org_id, now=tx.now)
@@ -44,25 +44,25 @@ def revoke_key(tx: Transaction, key_id: str, org_id: str | None) -> ApiKey | Non
 
 
 def note_key_uses(tx: Transaction, uses: Mapping[str, Instant]) -> None:
-    """Remembers the newest use of each."""
+    """Record the latest use of each key."""
     tx.run_many("note_key_use", [{"key_id": key_id, "at": at} for key_id, at in uses.items()])
 
 
 def end_session(tx: Transaction, session_id: str, expires_at: Instant) -> None:
-    """Notes the end, and forgets those that are over by themselves."""
+    """Record the end, and delete sessions that have expired by now."""
     tx.run("forget_session_ends", now=tx.now)
     tx.run("end_session", session_id=session_id, expires_at=expires_at)
 
 
 def keep_secret(tx: Transaction, purpose: str, secret: bytes) -> bytes:
-    """The secret that is kept, which is the first one anybody brought."""
+    """Return the stored secret, which is the first one that was offered."""
     tx.run("keep_secret", purpose=purpose, secret=secret, now=tx.now)
     [(kept,)] = tx.rows("read_secret", purpose=purpose)
     return cast("bytes", kept)
 
 
 class SqliteAccess(StoreComponent):
-    """Keys of orgs, over the connections of a store."""
+    """API keys, ended sessions and signing secrets."""
 
     async def create_key(self, new: HashedKey) -> ApiKey | None:
         return await self._change(partial(create_key, new=new))
@@ -101,9 +101,9 @@ def _one(tx: Transaction, key_id: str, org_id: str | None) -> ApiKey | None:
     return None if row is None else key_from(row)
 
 
-#: How a table names an org: by its name, or by the number that stands for it.
+#: How a table refers to an org: by its id, or by its number.
 _OWN = {"org_id": "org_id = :org_id", "org": "org = (SELECT org FROM orgs WHERE org_id = :org_id)"}
-#: What of a table goes: no lane in which a job waits, and no number of an org under which something still is.
+#: The rows of a table that may go: no lane in which jobs wait, and no org number that is still in use.
 _GOES = {
     "lane_rows": "waiting = 0",
     "orgs": "NOT EXISTS (SELECT 1 FROM job_rows WHERE job_rows.org = orgs.org) "
@@ -112,7 +112,7 @@ _GOES = {
 
 
 def forget_keys(tx: Transaction, org_id: str) -> int:
-    """Revokes them one by one: each change of a key has a number of its own."""
+    """Revoke keys one by one, since each change of a key has its own version; then erase their names."""
     while tx.run("org_revoke_key", org_id=org_id, now=tx.now):
         pass
     tx.run("org_forget_keys", org_id=org_id)
@@ -120,7 +120,7 @@ def forget_keys(tx: Transaction, org_id: str) -> int:
 
 
 def remove_jobs(tx: Transaction, org_id: str, limit: int, *, with_held: bool, forced: bool) -> int:
-    """Those that have ended, or those that a worker has, which then run no more."""
+    """Delete ended jobs or, with `forced`, leased ones, whose workers then lose their lease."""
     _overwrite(tx)
     which = {"org_id": org_id, "with_held": with_held, "limit": limit}
     if not forced:
@@ -132,7 +132,7 @@ def remove_jobs(tx: Transaction, org_id: str, limit: int, *, with_held: bool, fo
 
 
 def remove_rows(tx: Transaction, org_id: str, known_as: str, limit: int) -> int:
-    """What other tables have, by the key of each."""
+    """Delete rows of another table by its key."""
     tables = {KNOWN_AS.get(name, name): (name, own, key) for name, own, key in tx.rows("org_tables")}
     if known_as == KEYS or known_as not in tables:
         return 0
@@ -149,7 +149,7 @@ def remove_rows(tx: Transaction, org_id: str, known_as: str, limit: int) -> int:
 
 
 class SqliteOrgs(StoreComponent):
-    """Orgs, over the connections of a store. `write` lets everybody else go first."""
+    """Orgs. `write` yields to all other writes. Deleted rows are overwritten, so that the file does not hold them."""
 
     async def rows(self, org_id: str) -> dict[str, int]:
         tables: list[tuple[str, str, str]] = sorted(
@@ -189,18 +189,18 @@ def _quoted(name: str) -> str:
 
 
 def note_worker(tx: Transaction, report: WorkerReport) -> None:
-    """Keeps the report. Few rows, so those that are silent for long are looked for each time."""
+    """Store the report. The table is small, so silent workers are deleted each time."""
     tx.run("note_worker", now=tx.now, **worker_values(report))
     tx.run("forget_silent_workers", before=after(tx.now, -SILENT_KEPT_SECONDS))
 
 
 def forget_worker(tx: Transaction, worker_id: str) -> None:
-    """Removes its row."""
+    """Delete the row of a worker."""
     tx.run("forget_worker", worker_id=worker_id)
 
 
 class SqliteWorkers(StoreComponent):
-    """Who works, over the connections of a store."""
+    """Workers and their reports."""
 
     async def note(self, report: WorkerReport) -> None:
         await self._change(partial(note_worker, report=report))
@@ -213,7 +213,7 @@ class SqliteWorkers(StoreComponent):
 
 
 class SqliteDuties(StoreComponent):
-    """When upkeep last succeeded, over the connections of a store."""
+    """When maintenance duties last succeeded."""
 
     async def note(self, name: str, host: str) -> None:
         await self._change(lambda tx: tx.run("note_duty", now=tx.now, name=name, host=host))

@@ -1,4 +1,4 @@
-"""A batch of writes in one transaction: what goes together is written together."""
+"""A batch of writes in one transaction: operations of one kind are written together."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
@@ -20,14 +20,14 @@ T = TypeVar("T")
 
 
 class Change(msgspec.Struct, frozen=True):
-    """Something rare to write: what it does, and whose turn it takes."""
+    """A rare write as a function, and the org whose share of the batch it takes."""
 
     run: Callable[[Transaction], Any]
     org_id: str | None = None
 
 
 def hold(tx: Transaction, wish: HoldRequest) -> JobView | ResultGone | None:
-    """Holds the job of a result, or releases it; tells how the job is now."""
+    """Hold the job of a result, or release it, and return the job."""
     found = tx.one("find_held_job", org_id=wish.org_id, result_id=wish.result_id)
     if found is None:
         return None
@@ -43,7 +43,7 @@ def hold(tx: Transaction, wish: HoldRequest) -> JobView | ResultGone | None:
 
 
 def mark_read(tx: Transaction, wish: MarkRead) -> bool:
-    """Marks one message, or all up to an instant that has passed; tells whether that changed anything."""
+    """Mark one message, or all up to an instant that has passed; return whether that changed anything."""
     changed = 0
     if wish.notification_id is not None:
         message = {"org_id": wish.org_id, "notification_id": wish.notification_id, "now": tx.now}
@@ -53,19 +53,19 @@ def mark_read(tx: Transaction, wish: MarkRead) -> bool:
     return changed > 0
 
 
-#: What is answered all at once. It comes first: ends free slots, submissions want them, and claims come last.
+#: Operations that run as a set. They come first: ends free slots, submissions use them, and claims come last.
 SETS: dict[type, Callable[[Transaction, Sequence[Any]], Sequence[Any]]] = {
     Recording: record.record,
     NewJob: submit.submit,
 }
-#: What is answered one by one, in the order it came, and keeps what the writer remembers true.
+#: Operations that run one by one, in the order of arrival, and keep the writer's cache valid.
 SINGLES: dict[type, Callable[[Transaction, Any], Any]] = {
     ClaimRequest: claim.claim,
     claim.RenewRequest: claim.renew,
     CancelRequest: end.cancel,
     sweep.SweepOne: sweep.sweep_one,
 }
-#: What is rare, and may change anything.
+#: Rare operations, which may change anything: the writer's cache is dropped after them.
 RARE: dict[type, Callable[[Transaction, Any], Any]] = {
     sweep.TidyLanes: sweep.tidy_lanes,
     RetireBatch: retention.retire_batch,
@@ -76,7 +76,7 @@ RARE: dict[type, Callable[[Transaction, Any], Any]] = {
 
 
 def run_batch(tx: Transaction, batch: Sequence[Any]) -> list[Any]:
-    """The answers to the operations of a batch. They came at the same time, so that any order of them is right."""
+    """Return the answers to the operations of a batch. They are concurrent, so that any order of them is right."""
     answers: list[Any] = [None] * len(batch)
     together, singles = order_of(batch)
     for places in together:
@@ -96,7 +96,7 @@ def run_batch(tx: Transaction, batch: Sequence[Any]) -> list[Any]:
 
 
 def order_of(batch: Sequence[Any]) -> tuple[list[list[int]], list[int]]:
-    """The places of a batch in the order in which they are answered: those of each set, then the others, one by one."""
+    """Return the indexes of a batch in the order of execution: those of each set, then the others one by one."""
     sets: dict[type, list[int]] = {kind: [] for kind in SETS}
     others: list[int] = []
     claims: list[int] = []
@@ -107,7 +107,7 @@ def order_of(batch: Sequence[Any]) -> tuple[list[list[int]], list[int]]:
 
 
 class StoreComponent:
-    """A part of a store, over its connections."""
+    """A part of the store: runs its queries by name, and its changes as operations of a batch."""
 
     def __init__(self, read: RunRead, write: Callable[[Any], Awaitable[Any]], queries: Mapping[str, str]) -> None:
         self._read = read

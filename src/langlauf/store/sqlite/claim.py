@@ -1,4 +1,4 @@
-"""Handing out jobs under a lease, and keeping the leases alive."""
+"""Claims of jobs under a lease, and renewals of leases."""
 
 from collections import Counter
 
@@ -11,7 +11,7 @@ from langlauf.domain.job import LONGEST_TIMEOUT
 from langlauf.store.sqlite.fair_choice import pick
 from langlauf.store.sqlite.transaction import Row, Transaction
 
-#: The place of the analysis among what is asked of a job to be claimed.
+#: The index of the analysis in a row of `claimable_jobs`.
 _ANALYSIS = 5
 
 
@@ -23,12 +23,12 @@ class RenewRequest(msgspec.Struct, frozen=True):
 
 
 def claim(tx: Transaction, request: ClaimRequest) -> list[Claim]:
-    """Claims as many jobs as there are free slots, here and in the whole deployment."""
+    """Claim as many jobs as there are free slots, here and in the whole deployment."""
     tx.flush()
     expires_at = after(tx.now, request.lease_seconds)
     claims: list[Claim] = []
     for jobs in pick(tx, request):
-        # What this transaction accepted is known. The rest is looked up.
+        # Jobs accepted in this transaction are known; the others are read.
         asked = [(job,) for job in jobs if job not in tx.accepted]
         rows = tx.accepted | {row[0]: row for row in tx.each("claimable_jobs", asked)} if asked else tx.accepted
         made = [_claim_of(tx, rows[job], expires_at) for job in jobs]
@@ -49,7 +49,7 @@ def _deadline(claim: Claim) -> Instant:
 
 
 def _claim_of(tx: Transaction, row: Row, expires_at: Instant) -> Claim:
-    """The claim of a picked job, with its event."""
+    """Return the claim of a picked job, with its event."""
     job, org, job_id, attempt, seq, analysis, timeout, percent, retries, max_retries, trace_id, request_id, *rest = row
     queued_at, traceparent, tracestate, payload = rest
     kind = EventType.RUNNING if attempt == 1 else EventType.ATTEMPT_STARTED
@@ -73,7 +73,7 @@ def _claim_of(tx: Transaction, row: Row, expires_at: Instant) -> Claim:
 
 
 def renew(tx: Transaction, request: RenewRequest) -> list[LeaseRenewal]:
-    """Extends each lease that is still held."""
+    """Extend each lease that is still held."""
     expires_at = after(tx.now, request.lease_seconds)
     renewals = []
     for lease in request.leases:

@@ -1,12 +1,12 @@
-"""The clock of a store: it does not step, does not run back, and is one for all processes on the machine.
+"""The clock of a store: it does not step, does not run back, and is the same for all processes of the machine.
 
-A wall clock is set by people and programs. With a step forward every lease would be lost, with a step back none would
-end. So the time of a store is the time since the machine started, which nobody can set, plus a shift. The first process
-that opens the store after a start of the machine fixes the shift by its wall clock; the store keeps it, and every
-process of the same start uses it, whatever the wall clock did meanwhile.
+A wall clock is set by people and programs. A step forward would lose every lease, with a step back none would
+end. So the time of a store is the time since boot, which cannot be set, plus a shift. The first process
+that opens the store after a boot fixes the shift by its wall clock; the store keeps it, and every
+process of the same boot uses it, whatever the wall clock did meanwhile.
 
-Where the wall clock has moved ahead, the store follows it at a moment when no lease lives. Where it has moved back, the
-store stays ahead until the next start.
+Where the wall clock has moved ahead, the store follows it while no lease is live. Where it has moved back, the
+store stays ahead until the next boot.
 """
 
 from functools import cache
@@ -23,7 +23,7 @@ TOLERANCE = 2 * SECOND
 
 
 def settled(shift: int | None, *, since_boot: Instant, wall: Instant, newest: Instant, busy: bool) -> int:
-    """The shift to go on with: the one that is kept, if there is one, moved forward where that is due and harmless."""
+    """Return the shift to use: the stored one, if any, moved forward where that is due and no lease is live."""
     if shift is None:
         return max(wall, newest) - since_boot
     shift = max(shift, newest - since_boot)
@@ -32,7 +32,7 @@ def settled(shift: int | None, *, since_boot: Instant, wall: Instant, newest: In
 
 
 class SteadyClock:
-    """Tells the time of one store. It must be settled before it is asked."""
+    """The time of one store. It must be settled before its first use."""
 
     def __init__(self, source: TimeSource) -> None:
         self._source = source
@@ -48,13 +48,13 @@ class SteadyClock:
         return self._source.wall() - self.now() > TOLERANCE
 
     def follow(self, connection: apsw.Connection) -> None:
-        """Inside a write: takes over the shift that is kept, which another process may have moved."""
+        """Read the stored shift inside a write, since another process may have moved it."""
         kept = self._kept(connection)
         if kept is not None:
             self._shift = kept
 
     def settle(self, connection: apsw.Connection) -> float:
-        """Fixes the shift, or moves it forward where that is due; returns by how many seconds it was moved."""
+        """Fix the shift, or move it forward where that is due; return by how many seconds it moved."""
         kept = self._kept(connection)
         if kept is not None and self._settled(connection, kept) == kept:
             self._shift = kept
@@ -72,7 +72,7 @@ class SteadyClock:
         return 0.0 if kept is None else (self._shift - kept) / SECOND
 
     def look(self, connection: apsw.Connection) -> Instant:
-        """The time of a store that is only read: nothing is fixed or moved."""
+        """Return the time of a store that is only read: nothing is fixed or moved."""
         kept = self._kept(connection)
         self._shift = self._settled(connection, None) if kept is None else kept
         return self.now()
@@ -89,7 +89,7 @@ class SteadyClock:
 
 
 def clock_of(connection: apsw.Connection) -> SteadyClock:
-    """The clock of an open store, settled: what is due must not wait for a wall clock that is ahead."""
+    """Return the settled clock of an open store: due work must not wait for a wall clock that is ahead."""
     clock = SteadyClock(machine_time())
     clock.settle(connection)
     return clock

@@ -5,12 +5,12 @@
 SELECT shift FROM clocks WHERE boot_id = :boot_id
 
 -- name: clock_set
--- Only ever forward, whoever else sets it: time in a store does not run back.
+-- Only ever forward, whichever process sets it: time in a store does not run back.
 INSERT INTO clocks (boot_id, shift) VALUES (:boot_id, :shift)
 ON CONFLICT (boot_id) DO UPDATE SET shift = max(shift, excluded.shift)
 
 -- name: clock_busy
--- Whether a lease lives: it would be cut short if the clock were moved forward now.
+-- Whether a lease is live: it would be shortened if the clock were moved forward now.
 SELECT EXISTS (SELECT 1 FROM job_rows INDEXED BY idx_jobs_timeout_detection
                WHERE deadline_at IS NOT NULL AND lease_expires_at > :now)
 

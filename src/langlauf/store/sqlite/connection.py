@@ -1,4 +1,4 @@
-"""Opens connections to the file, set the way durability needs them, and brings the schema up to date."""
+"""Connections to the file, configured for durability, and the migrations of its schema."""
 
 import asyncio
 import threading
@@ -21,15 +21,15 @@ T = TypeVar("T")
 MEMORY = ":memory:"
 #: Below this, resetting a write-ahead log while another connection checkpoints can corrupt the file.
 OLDEST_SAFE_SQLITE = (3, 51, 3)
-#: How long a connection waits for another process that holds the file. What waits behind a batch that gave up waits as
+#: How long a connection waits for another process that locks the file. A batch behind one that timed out waits as
 #: long again: so a request is refused within ten seconds.
 BUSY_MILLISECONDS = 4_000
 #: Between two tries. SQLite's own handler waits up to 100 ms, and a process that writes batch after batch is then
-#: always there first: a commit and the way to the next one leave about a millisecond.
+#: always first: between two commits there is about a millisecond.
 _RETRY_SECONDS = 0.0005
 _WAL_BYTES_KEPT = 64 * 1024 * 1024
-#: Places for prepared statements. The driver gives each execution the next place and drops what was there: one that is
-#: run for many rows must not push out all others.
+#: Slots for prepared statements. The driver gives each execution the next slot and drops its content: a statement
+#: that runs for many rows must not evict all others.
 _STATEMENTS_KEPT = 4_000
 
 
@@ -48,7 +48,7 @@ class _Patience:
 
 
 def open_connection(path: str, *, read_only: bool = False) -> apsw.Connection:
-    """A connection with write-ahead log and full synchronisation: a commit that returned survives a power cut."""
+    """Return a connection with write-ahead log and full sync: a commit that returned survives a power cut."""
     if tuple(map(int, apsw.sqlite_lib_version().split("."))) < OLDEST_SAFE_SQLITE:
         raise StoreUnavailable(f"SQLite {apsw.sqlite_lib_version()} can corrupt its log: update the package apsw")
     try:
@@ -56,7 +56,7 @@ def open_connection(path: str, *, read_only: bool = False) -> apsw.Connection:
             _make_private(Path(path))
         connection = _connect(path, read_only=read_only)
         connection.set_busy_handler(_Patience())
-        # Without this guarantee SQLite plans many of our statements anew at every execution, for the values at hand.
+        # Without this guarantee SQLite plans many statements again at every execution, for the bound values.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         if not read_only:
             connection.execute("PRAGMA journal_mode = WAL").fetchall()
@@ -78,18 +78,18 @@ def _connect(path: str, *, read_only: bool) -> apsw.Connection:
 
 
 def open_untouched(file: Path) -> apsw.Connection:
-    """Open a file that is not written meanwhile, without making anything beside it. Its log is not looked at."""
+    """Open a file that is not being written, without creating files beside it. Its log is not read."""
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     return apsw.Connection(f"file:{quote(str(file.absolute()))}?immutable=1", flags=flags)
 
 
 def _lies_alone(path: str) -> bool:
-    """Whether a file can only be read as it lies there: SQLite could not make the memory that a log needs."""
+    """Whether a file can only be read as it is: SQLite could not create the shared memory that a log needs."""
     return path != MEMORY and not Path(f"{path}-shm").exists() and why_unwritable(path) is not None
 
 
 def unseen_log(path: str) -> str | None:
-    """Return what a reader of the file does not see because nothing can be written beside it; None: it sees all."""
+    """Return what a reader of the file misses because nothing can be written beside it; None where it sees all."""
     log = Path(f"{path}-wal")
     if not _lies_alone(path) or not log.exists() or not log.stat().st_size:
         return None
@@ -112,18 +112,18 @@ def cannot_open(path: str, error: apsw.Error | OSError) -> StoreUnavailable:
 
 
 def _make_private(path: Path) -> None:
-    """The file holds tenants' data: its owner alone may read it, from its first byte on."""
+    """Create the file readable by its owner alone, since it holds tenants' data."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch(mode=0o600, exist_ok=True)
 
 
 def applied_migrations(connection: apsw.Connection) -> int:
-    """How many migrations the file has seen."""
+    """Return how many migrations the file has."""
     return int(connection.pragma("user_version"))
 
 
 def migrate(connection: apsw.Connection) -> list[str]:
-    """Applies what is missing, each step with its number in one transaction; returns the names."""
+    """Apply missing migrations, each with its number in one transaction; return their names."""
     known = migrations_in("langlauf.store.sqlite")
     done = []
     for step in pending(known, applied_migrations(connection)):

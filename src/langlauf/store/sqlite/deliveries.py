@@ -1,4 +1,4 @@
-"""Deliveries in SQLite: endpoints, and the outbox."""
+"""Deliveries in SQLite: webhook endpoints, the outbox, and receivers of mail."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
@@ -29,7 +29,7 @@ _BEGINNING = -(2**62)
 
 
 class _Lane(NamedTuple):
-    """A lane that has something to send."""
+    """A lane with pending messages."""
 
     org_id: str
     lane: str
@@ -39,7 +39,7 @@ class _Lane(NamedTuple):
     paused_until: Instant | None
 
     def room(self, request: DeliveryClaim, now: Instant) -> int:
-        """How many messages of it may be taken: none while it is paused, one by one until it works again."""
+        """Return how many messages may be claimed: none while it is paused, one at a time until it works again."""
         if self.lane == MAIL_LANE and not request.with_mail:
             return 0
         if self.due_at > now or (self.paused_until is not None and self.paused_until > now):
@@ -49,7 +49,7 @@ class _Lane(NamedTuple):
 
 
 def add_endpoint(tx: Transaction, new: WebhookEndpoint) -> WebhookEndpoint | None:
-    """Keeps it unless its address is known or there are too many."""
+    """Store it unless the org has its URL already or too many endpoints."""
     made = tx.run(
         "add_endpoint",
         org_id=new.org_id,
@@ -64,7 +64,7 @@ def add_endpoint(tx: Transaction, new: WebhookEndpoint) -> WebhookEndpoint | Non
 
 
 def change_endpoint(tx: Transaction, change: EndpointChange) -> WebhookEndpoint | None:
-    """Changes it; one that is switched off gives up what waits, one that is switched on starts afresh."""
+    """Change it. Disabling gives up its pending messages, enabling resets its lane."""
     rotates = change.rotate_seconds is not None
     changed = tx.run(
         "change_endpoint",
@@ -86,7 +86,7 @@ def change_endpoint(tx: Transaction, change: EndpointChange) -> WebhookEndpoint 
 
 
 def remove_endpoint(tx: Transaction, org_id: str, endpoint_id: str) -> bool:
-    """Forgets it, and gives up what waits."""
+    """Delete it, and give up its pending messages."""
     removed = tx.run("remove_endpoint", org_id=org_id, endpoint_id=endpoint_id)
     if removed:
         _give_up(tx, org_id, endpoint_id, "the endpoint was removed")
@@ -104,7 +104,7 @@ def _endpoint(tx: Transaction, org_id: str, endpoint_id: str) -> WebhookEndpoint
 
 
 def claim(tx: Transaction, request: DeliveryClaim) -> list[Delivery]:
-    """One message of each lane in turn, so that none holds up another."""
+    """Claim messages of the lanes in turn, so that no lane blocks another."""
     lanes = _in_turn([_Lane(*row) for row in tx.rows("due_lanes_out", now=tx.now)], request, tx.now)
     waiting: list[list[tuple[_Lane, str]]] = []
     for lane in lanes[: request.most]:
@@ -122,7 +122,7 @@ def claim(tx: Transaction, request: DeliveryClaim) -> list[Delivery]:
 
 
 def _in_turn(lanes: list[_Lane], request: DeliveryClaim, now: Instant) -> list[_Lane]:
-    """Those that may send: by turns of their orgs, of each the longest due first. What is under way were turns too."""
+    """Return the lanes that may send, by turns of their orgs, longest due first. Claimed messages count as turns."""
     turns: Counter[str] = Counter()
     for lane in lanes:
         turns[lane.org_id] += lane.flying
@@ -143,7 +143,7 @@ def _claim_one(tx: Transaction, lane: _Lane, notification_id: str, until: Instan
 
 
 def finish(tx: Transaction, end: DeliveryEnd) -> bool:
-    """Notes how an attempt went, unless another one was made meanwhile; whoever says it again hears the same."""
+    """Record the result of an attempt unless a later one was made; repeating it returns the same."""
     ids = {"org_id": end.org_id, "notification_id": end.notification_id}
     row = tx.one(
         "finish_delivery",
@@ -183,7 +183,7 @@ def finish(tx: Transaction, end: DeliveryEnd) -> bool:
 
 
 def replay(tx: Transaction, wish: DeliveryReplay) -> int:
-    """Makes settled messages due again."""
+    """Make settled messages due again."""
     if wish.notification_id is not None:
         found = [wish.notification_id]
     else:
@@ -203,7 +203,7 @@ def replay(tx: Transaction, wish: DeliveryReplay) -> int:
 
 
 class SqliteDeliveries(StoreComponent):
-    """Endpoints and the outbox, over the connections of a store."""
+    """Webhook endpoints and the outbox."""
 
     def __init__(
         self,
@@ -228,7 +228,7 @@ class SqliteDeliveries(StoreComponent):
         now = self._now()
         lanes = await self._read(lambda connection: self._lanes(connection, now))
         if not any(lane.room(request, now) for lane in lanes):
-            return []  # most looks find nothing, and a look costs no write
+            return []  # mostly nothing is due, and a read costs no write
         return await self._change(partial(claim, request=request))
 
     async def finish(self, end: DeliveryEnd) -> bool:
@@ -263,7 +263,7 @@ class SqliteDeliveries(StoreComponent):
 
 
 def change_mark(tx: Transaction, org_id: str, address: str, mark: AddressMark, *, wanted: bool) -> bool:
-    """Tells whether something changed."""
+    """Return whether something changed."""
     ids = {"org_id": org_id, "address": address, "mark": mark}
     if wanted:
         return bool(tx.run("add_mail_mark", **ids, now=tx.now))
@@ -271,7 +271,7 @@ def change_mark(tx: Transaction, org_id: str, address: str, mark: AddressMark, *
 
 
 def admit(tx: Transaction, wish: MailAdmission) -> MailRefusal | None:
-    """Counts a mail where it may go out."""
+    """Count a mail, or return why it is refused."""
     found = tx.rows("read_mail_marks", org_id=wish.org_id, address=wish.address)
     refusal = mail_refusal([mark for _, _, mark, _ in found], only_listed=wish.only_listed)
     if refusal is not None or not wish.counted:
@@ -296,7 +296,7 @@ def admit(tx: Transaction, wish: MailAdmission) -> MailRefusal | None:
 
 
 class SqliteMail(StoreComponent):
-    """Receivers of e-mail, over the connections of a store."""
+    """Receivers of e-mail."""
 
     async def add_mark(self, org_id: str, address: str, mark: AddressMark) -> bool:
         return await self._change(lambda tx: change_mark(tx, org_id, address, mark, wanted=True), org_id)

@@ -1,20 +1,20 @@
--- Telling the world outside: endpoints, and the outbox, which is filled in the transaction of the events that it tells of.
+-- Deliveries: webhook endpoints, the outbox, which is filled in the transaction of its events, and receivers of mail.
 
 -- name: any_endpoints
--- The orgs that want to be called. Most stores have none: then nobody looks further.
+-- The orgs with active endpoints. Most stores have none, and then no further query runs.
 SELECT DISTINCT org_id FROM webhook_endpoints WHERE disabled_at IS NULL
 
 -- name: wishes_exist
 SELECT EXISTS (SELECT 1 FROM job_wishes)
 
 -- name: any_wishes
--- Of some jobs, by their keys, those whose submission named somebody to be told.
+-- Of some jobs, by their keys, those with subscriptions.
 SELECT job.job FROM json_each(:jobs) AS ended CROSS JOIN job_rows AS job ON job.job = ended.value
 WHERE EXISTS (SELECT 1 FROM job_wishes AS wish WHERE wish.job_id = job.job_id)
 
 -- name: fill_outbox
 -- The messages about one event: to each endpoint that hears of such, and at the end of a job to whom its submission named.
--- What an earlier system told of is old news.
+-- Events of an earlier system send nothing.
 INSERT INTO outbox (
     org_id, notification_id, job_id, channel, template_key, delivery_status, attempt_count, dedupe_key, scheduled_at,
     created_at, payload_json, endpoint_id, target, lane)
@@ -39,7 +39,7 @@ CROSS JOIN (
         wish.language, CASE wish.channel WHEN 'webhook' THEN ',completed,failed,canceled,' ELSE ',completed,failed,' END
     FROM job_wishes AS wish
     WHERE wish.org_id = :org_id AND wish.job_id = :job_id
-      -- An endpoint that hears of it anyway is not told twice.
+      -- An endpoint with the same URL gets the message once.
       AND NOT EXISTS (SELECT 1 FROM webhook_endpoints AS known
                       WHERE wish.channel = 'webhook' AND known.org_id = wish.org_id AND known.url = wish.target
                         AND known.disabled_at IS NULL
@@ -114,7 +114,7 @@ SELECT walk.org_id, walk.lane,
 FROM walk LEFT JOIN delivery_lanes AS trouble ON trouble.org_id = walk.org_id AND trouble.lane = walk.lane
 
 -- name: lane_due_out
--- The first messages of a lane that are due and that nobody sends.
+-- The first messages of a lane that are due and unclaimed.
 SELECT notification_id FROM outbox INDEXED BY idx_notifications_due
 WHERE org_id = :org_id AND lane = :lane AND delivery_status = 'pending' AND channel <> 'in_app'
   AND scheduled_at <= :now AND (claimed_until IS NULL OR claimed_until <= :now)
@@ -153,7 +153,7 @@ LEFT JOIN webhook_endpoints AS same
 WHERE message.org_id = :org_id AND message.notification_id = :notification_id
 
 -- name: finish_delivery
--- Once: whoever says it again finds that nobody is sending it.
+-- Once: a repeated call finds the message unclaimed.
 UPDATE outbox SET
     delivery_status = :status,
     claimed_until = NULL,

@@ -1,4 +1,4 @@
-"""How attempts and jobs end. Whoever holds the lease, and nobody else, writes the end; the lease goes with it."""
+"""Ends of attempts and jobs. Only the holder of the lease writes an end, and the lease ends with it."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from langlauf.store.sqlite.transaction import Key, Row, Transaction
 
 
 def complete(tx: Transaction, ends: Sequence[tuple[Lease, Completed]]) -> list[bool]:
-    """Ends jobs with their final snapshots; False where the lease is gone."""
+    """End jobs with their final snapshots; False where the lease is lost."""
     now = tx.now
     asked = [(place, lease.job_id, tx.org(lease.org_id), lease.attempt, now) for place, (lease, _) in enumerate(ends)]
     answers = [False] * len(ends)
@@ -41,9 +41,9 @@ def complete(tx: Transaction, ends: Sequence[tuple[Lease, Completed]]) -> list[b
 def write_end(
     tx: Transaction, lease: Lease, outcome: Outcome | Crashed, *, alive: bool = True, actor: ActorType = "worker"
 ) -> bool:
-    """Writes how an attempt ended, where it still has its lease. `actor` is who ends it where it is canceled.
+    """Write the outcome of an attempt that still holds its lease. `actor` is the actor of a cancellation.
 
-    With `alive` the lease must not have run out; the sweep takes those that have.
+    With `alive` the lease must not have expired; the sweep handles expired ones.
     """
     held = tx.fenced(lease, alive=alive)
     if isinstance(outcome, Crashed):
@@ -65,7 +65,7 @@ def write_end(
     if isinstance(outcome, Canceled):
         return _end_canceled(tx, held, outcome, actor=actor)
     goes_on = _retry(tx, lease, held, outcome) if isinstance(outcome, Retry) else _given_back(tx, lease, held, outcome)
-    # Refused although it has its lease: somebody asked the job to stop meanwhile, and it must not go on.
+    # Refused although it holds its lease: a cancel was requested meanwhile, and the job must not continue.
     return goes_on or _end_canceled(tx, held, Canceled(by="system", reason="canceled between attempts"), actor="system")
 
 
@@ -86,7 +86,7 @@ def _failed(tx: Transaction, lease: Lease, held: dict[str, Any], outcome: Failed
         return False
     job, seq, analysis = row
     key = (job, held["org"], lease.job_id)
-    # A time limit is enforced by whoever notices; a vanished worker cannot have said so itself.
+    # A time limit is enforced by any process that notices; a vanished worker cannot have reported itself.
     actor: ActorType = "system" if outcome.code == "worker_lost" or outcome.timed_out else "worker"
     if outcome.timed_out:
         _timeout_event(tx, key, lease, seq - 1, outcome.meta)
@@ -161,7 +161,7 @@ def _end_canceled(
     leased: bool = True,
     unheld: bool = False,
 ) -> bool:
-    """Ends a job as canceled: one that an attempt has, or, `unheld`, one that nobody holds any more."""
+    """End a job as canceled: one that an attempt holds or, with `unheld`, one without a live lease."""
     row = tx.one("end_canceled", **held, by=outcome.by, reason=outcome.reason, unheld=unheld)
     if row is None:
         return False
@@ -176,7 +176,7 @@ def _end_canceled(
 
 
 def cancel(tx: Transaction, request: CancelRequest) -> JobView | None:
-    """Stops a job that nobody runs at once; asks the worker of one that runs. Repeating it changes nothing."""
+    """Cancel a job that is not running at once; ask the worker of a running one. Idempotent."""
     view = tx.view(request.org_id, request.job_id)
     if view is None or view.job.terminal:
         return view

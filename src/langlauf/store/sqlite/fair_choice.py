@@ -1,9 +1,9 @@
-"""Choosing which jobs start next, org by org in fair order.
+"""The choice of the jobs that start next, org by org in fair order.
 
-What was given back (lost with its worker, or released by it) goes on first, and costs its org no turn. Everything else
-costs one: retries that are due go before the waiting jobs of their own org, and before nobody else's. Every look-up
-starts from an analysis that may still start and leaves out the orgs that may not: what a limit holds back is neither
-walked over nor in the way of what is behind it.
+A job that was given back (lost with its worker, or released by it) continues first, and costs its org no turn. Others
+cost one: due retries go before the waiting jobs of their own org, and of no other. Every look-up
+starts from an analysis with free slots and leaves out orgs without: jobs that a limit holds back are neither
+scanned nor in the way of others.
 """
 
 from collections import Counter, defaultdict
@@ -18,9 +18,9 @@ from langlauf.store.sqlite.transaction import Transaction
 
 #: An org and an analysis, by their numbers.
 Lane = tuple[int, int]
-#: The virtual start of an org brought up to the present, where it stood before, and when it was served.
+#: The virtual start of an org brought up to the present, the stored one, and when it was served.
 Turn = tuple[int, int, int]
-#: Lanes with due jobs that one claim looks at: among more than that, the longest due have their turn first.
+#: Lanes with due jobs that one claim reads: among more, the longest due come first.
 _MOST_DUE_LANES = 1_000
 
 
@@ -41,7 +41,7 @@ class DueJob(NamedTuple):
 
 
 class FreeSlots:
-    """The free slots: over all, of the analyses that have a limit of their own, and of orgs. It only shrinks."""
+    """Free slots: in total, of analyses with a limit of their own, and of orgs. They only shrink."""
 
     def __init__(self, tx: Transaction, request: ClaimRequest) -> None:
         known = {tx.analysis(name): name for name in request.analyses}
@@ -49,9 +49,9 @@ class FreeSlots:
         self._limited = {number: limit for name, limit in request.limits.items() if (number := tx.analysis(name)) >= 0}
         self._org_limit = request.max_running_org
         self._orgs: Counter[int] = Counter()
-        #: whether something that was looked at could not be taken, so that it is worth looking further
+        #: whether a candidate did not fit, so that another search is worthwhile
         self.cut = False
-        #: whether a lane may have jobs that are due: mostly none has, and that is looked up once
+        #: whether a lane may have due jobs: mostly none has, and that is read once
         self.any_due = True
         running = tx.running_of_all()
         if self._limited or self._org_limit is not None or running + request.slots > request.max_running:
@@ -59,7 +59,7 @@ class FreeSlots:
         self.slots: int = min(request.slots, request.max_running - running)
 
     def _count_live(self, tx: Transaction) -> int:
-        """Counts the leases that are alive: only those count against a limit."""
+        """Count the leases that are alive: only those count against a limit."""
         total = 0
         for org, analysis, running in tx.rows("live_leases", now=tx.now):
             total += running
@@ -70,26 +70,26 @@ class FreeSlots:
 
     @property
     def analyses(self) -> list[int]:
-        """What may still start."""
+        """The analyses that may still start jobs."""
         return [number for number in self._known if self.of(number) > 0]
 
     @property
     def full_orgs(self) -> str:
-        """The orgs that may not start anything more, as JSON; at most as many as jobs run."""
+        """The orgs without free slots, as JSON; at most as many as jobs run."""
         if self._org_limit is None:
             return "[]"
         return json_text([org for org in self._orgs if self.of_org(org) <= 0])
 
     def of(self, analysis: int) -> int:
-        """How many jobs of an analysis may still start."""
+        """Return how many jobs of an analysis may still start."""
         return min(self.slots, self._limited.get(analysis, self.slots))
 
     def of_org(self, org: int) -> int:
-        """How many jobs of an org may still start."""
+        """Return how many jobs of an org may still start."""
         return self.slots if self._org_limit is None else min(self.slots, self._org_limit - self._orgs[org])
 
     def take(self, job: Startable) -> bool:
-        """Gives a slot to a job, where there is one for it."""
+        """Take a slot for a job; False where there is none."""
         limited = job.analysis in self._limited or self._org_limit is not None
         if self.slots <= 0 or (limited and (self.of(job.analysis) <= 0 or self.of_org(job.org) <= 0)):
             self.cut = True
@@ -98,7 +98,7 @@ class FreeSlots:
         return True
 
     def keep(self, lanes: Iterable[Lane]) -> None:
-        """Keeps slots for jobs that are about to go on, one for each."""
+        """Reserve slots for jobs that are about to continue, one for each."""
         for org, analysis in lanes:
             self._use(org, analysis)
 
@@ -111,55 +111,55 @@ class FreeSlots:
 
 
 def pick(tx: Transaction, request: ClaimRequest) -> Iterator[list[int]]:
-    """The jobs to claim now, set by set; the caller claims a set before it asks for the next.
+    """Yield the jobs to claim now, set by set; the caller claims a set before it asks for the next.
 
-    Another set follows only where a limit cut the one before: in the end a slot is free only if nothing may take it.
+    Another set follows only where a limit cut the one before: at the end a slot is free only if no job may use it.
     """
-    room = FreeSlots(tx, request)
-    yield from _sets(tx, room, _given_back)
-    if room.slots > 0:
-        # What was lost and is not swept yet goes on before others begin; a row that no sweep can take is not kept long.
+    free = FreeSlots(tx, request)
+    yield from _sets(tx, free, _given_back)
+    if free.slots > 0:
+        # Lost jobs that are not swept yet continue before others start; not for long where no sweep can take them.
         oldest = after(tx.now, -request.lease_seconds)
-        room.keep((org, analysis) for org, analysis in tx.rows("lost_leases", now=tx.now, oldest=oldest))
-    yield from _sets(tx, room, _in_turn)
+        free.keep((org, analysis) for org, analysis in tx.rows("lost_leases", now=tx.now, oldest=oldest))
+    yield from _sets(tx, free, _in_turn)
 
 
 def _sets(
-    tx: Transaction, room: FreeSlots, jobs_of: Callable[[Transaction, FreeSlots], list[int]]
+    tx: Transaction, free: FreeSlots, jobs_of: Callable[[Transaction, FreeSlots], list[int]]
 ) -> Iterator[list[int]]:
-    room.cut = room.slots > 0
-    while room.cut and room.slots > 0:
-        room.cut = False
-        if picked := jobs_of(tx, room):
+    free.cut = free.slots > 0
+    while free.cut and free.slots > 0:
+        free.cut = False
+        if picked := jobs_of(tx, free):
             yield picked
-        if room.cut:
+        if free.cut:
             tx.flush()
 
 
 class DueLanes:
-    """The lanes with jobs that may go on, the longest due first, and those jobs."""
+    """The lanes with jobs that may continue, longest due first, and those jobs."""
 
-    def __init__(self, tx: Transaction, room: FreeSlots) -> None:
+    def __init__(self, tx: Transaction, free: FreeSlots) -> None:
         self._tx = tx
         self.turns: dict[int, tuple[int, int]] = {}
         self._jobs: dict[Lane, list[DueJob]] = {}
-        for analysis in room.analyses if room.any_due else ():
-            values = {"analysis": analysis, "now": tx.now, "full": room.full_orgs, "lanes": _MOST_DUE_LANES}
+        for analysis in free.analyses if free.any_due else ():
+            values = {"analysis": analysis, "now": tx.now, "full": free.full_orgs, "lanes": _MOST_DUE_LANES}
             for org, said, start, served in tx.rows("due_lanes", **values):
-                self._look(room, (org, analysis), said)
+                self._look(free, (org, analysis), said)
                 self.turns[org] = (start, served)
-        room.any_due = bool(self._jobs)
+        free.any_due = bool(self._jobs)
 
-    def _look(self, room: FreeSlots, lane: Lane, said: Instant) -> None:
-        rows = self._tx.rows("lane_due", org=lane[0], analysis=lane[1], most=room.slots + 1)
+    def _look(self, free: FreeSlots, lane: Lane, said: Instant) -> None:
+        rows = self._tx.rows("lane_due", org=lane[0], analysis=lane[1], most=free.slots + 1)
         self._jobs[lane] = jobs = [DueJob(at, job, bool(given_back)) for job, at, given_back in rows]
         if not jobs or jobs[0].at > said:
-            # A lane whose first job was canceled says too early when it is due; others may have been left out for it.
-            room.cut = True
+            # A lane whose first job was canceled is due too early; other lanes may have been left out for it.
+            free.cut = True
             self._correct(lane, jobs)
 
     def jobs(self, *, given_back: bool) -> list[tuple[DueJob, Startable]]:
-        """Those that may go on now, the longest due first."""
+        """Return the jobs that may continue now, longest due first."""
         found = [
             (due, Startable(due.job, *lane))
             for lane, jobs in self._jobs.items()
@@ -169,7 +169,7 @@ class DueLanes:
         return sorted(found)
 
     def leave(self, taken: Iterable[int]) -> None:
-        """Lets the lanes say when the first of the jobs is due that are left in them."""
+        """Set when the first remaining job of each lane is due."""
         gone = set(taken)
         for lane, jobs in self._jobs.items():
             left = [due for due in jobs if due.job not in gone]
@@ -181,34 +181,34 @@ class DueLanes:
         self._tx.run("lane_due_at", org=lane[0], analysis=lane[1], due_at=due_at)
 
 
-def _given_back(tx: Transaction, room: FreeSlots) -> list[int]:
-    lanes = DueLanes(tx, room)
-    taken = [job.job for _, job in lanes.jobs(given_back=True) if room.take(job)]
+def _given_back(tx: Transaction, free: FreeSlots) -> list[int]:
+    lanes = DueLanes(tx, free)
+    taken = [job.job for _, job in lanes.jobs(given_back=True) if free.take(job)]
     lanes.leave(taken)
     return taken
 
 
-def _in_turn(tx: Transaction, room: FreeSlots) -> list[int]:
-    """The next jobs, dealt out in the order of turns: of each org its retries that are due, then its waiting ones.
+def _in_turn(tx: Transaction, free: FreeSlots) -> list[int]:
+    """Return the next jobs in the order of turns: of each org its due retries, then its waiting jobs.
 
-    An org that was held back is not behind the virtual clock: it goes on from the present, as one that was idle does.
+    An org that was held back by a limit continues from the present virtual time, like an idle one.
     """
     [virtual_now] = tx.one("virtual_now") or (0,)
-    due = DueLanes(tx, room)
+    due = DueLanes(tx, free)
     retries: defaultdict[int, list[Startable]] = defaultdict(list)
     for _, job in due.jobs(given_back=False):
         retries[job.org].append(job)
     turns: dict[int, Turn] = {org: (max(due.turns[org][0], virtual_now), *due.turns[org]) for org in retries}
-    waiting = _waiting_lanes(tx, room, turns, virtual_now)
+    waiting = _waiting_lanes(tx, free, turns, virtual_now)
     queues = [
-        OrgQueue(*turn, org, min(room.of_org(org), len(retries[org]) + sum(count for _, count in waiting[org])))
+        OrgQueue(*turn, org, min(free.of_org(org), len(retries[org]) + sum(count for _, count in waiting[org])))
         for org, turn in turns.items()
     ]
     heads = {
-        one.queue: retries[one.queue.org] + _heads(tx, room, one.queue.org, one.starts, waiting[one.queue.org])
-        for one in share_slots(queues, room.slots)
+        one.queue: retries[one.queue.org] + _heads(tx, free, one.queue.org, one.starts, waiting[one.queue.org])
+        for one in share_slots(queues, free.slots)
     }
-    dealt = {queue: taken for queue, taken in deal_jobs(heads, room.take).items() if taken}
+    dealt = {queue: taken for queue, taken in deal_jobs(heads, free.take).items() if taken}
     _pay(tx, dealt)
     for queue, taken in dealt.items():
         waited = {head.job for head in heads[queue][len(retries[queue.org]) :]}
@@ -220,7 +220,7 @@ def _in_turn(tx: Transaction, room: FreeSlots) -> list[int]:
 
 
 def _pay(tx: Transaction, dealt: dict[OrgQueue, list[Startable]]) -> None:
-    """Lets orgs pay for their turns: they were served one after the other."""
+    """Charge orgs for their turns, in the order in which they were served."""
     if dealt:
         tx.run("clock_advance", virtual_now=max(queue.virtual_start for queue in dealt), turns=len(dealt))
         tx.run_many(
@@ -233,28 +233,28 @@ def _pay(tx: Transaction, dealt: dict[OrgQueue, list[Startable]]) -> None:
 
 
 def _waiting_lanes(
-    tx: Transaction, room: FreeSlots, turns: dict[int, Turn], virtual_now: int
+    tx: Transaction, free: FreeSlots, turns: dict[int, Turn], virtual_now: int
 ) -> defaultdict[int, list[tuple[int, int]]]:
-    """By org, of which analyses how many jobs wait that may start; the turns of these orgs are added to the others.
+    """Return by org how many startable jobs of which analyses wait, and add the turns of these orgs.
 
-    Of each analysis there are as many lanes as there are slots: the next orgs, one per slot, are there with all theirs.
+    Of each analysis as many lanes are read as there are slots, which covers the next org of each slot.
     """
     found: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-    for analysis in room.analyses:
-        values = {"analysis": analysis, "full": room.full_orgs, "lanes": room.slots}
+    for analysis in free.analyses:
+        values = {"analysis": analysis, "full": free.full_orgs, "lanes": free.slots}
         for org, waiting, start, served in tx.rows("waiting_lanes", **values):
             turns[org] = (max(start, virtual_now), start, served)
-            found[org].append((analysis, min(waiting, room.of(analysis))))
+            found[org].append((analysis, min(waiting, free.of(analysis))))
     return found
 
 
-def _heads(tx: Transaction, room: FreeSlots, org: int, starts: int, lanes: list[tuple[int, int]]) -> list[Startable]:
-    """The next waiting jobs of one org over all its lanes: urgent ones first, then as they came."""
+def _heads(tx: Transaction, free: FreeSlots, org: int, starts: int, lanes: list[tuple[int, int]]) -> list[Startable]:
+    """Return the next waiting jobs of one org over all its lanes: urgent ones first, then as they came."""
     heads = [
         (not expedite, queued_at, job, analysis)
         for analysis, _ in lanes
         for job, expedite, queued_at in tx.rows(
-            "lane_heads", org=org, analysis=analysis, starts=min(starts, room.of(analysis))
+            "lane_heads", org=org, analysis=analysis, starts=min(starts, free.of(analysis))
         )
     ]
     return [Startable(job, org, analysis) for _, _, job, analysis in sorted(heads)]

@@ -1,4 +1,4 @@
-"""What can be wrong with a file: not writable, full, removed under the program, damaged."""
+"""Problems of a file: not writable, full, removed while in use, damaged, on a network file system."""
 
 import contextlib
 import os
@@ -15,13 +15,13 @@ from langlauf.store.blobs.owner import StoreIdentity
 from langlauf.store.health import StoreProblem
 from langlauf.store.sqlite.transaction import Transaction
 
-#: How long a program that starts looks for damage before it serves; the rest is looked at in the background.
+#: How long a starting program scans for damage before it serves; the rest is scanned in the background.
 QUICK_SECONDS = 0.25
 _LOWEST_PRIORITY = 19
-#: So many steps of SQLite's machine between two looks at the time.
+#: Steps of SQLite's virtual machine between two checks of the deadline.
 _STEPS = 20_000
 _TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
-#: Looked for from the top: the first that fits.
+#: Checked from the top: the first match counts.
 _AILMENTS: tuple[tuple[tuple[type[apsw.Error], ...], StoreProblem], ...] = (
     ((apsw.CorruptError, apsw.NotADBError), StoreProblem.DAMAGED),
     ((apsw.FullError,), StoreProblem.FULL),
@@ -34,7 +34,7 @@ _AILMENTS: tuple[tuple[tuple[type[apsw.Error], ...], StoreProblem], ...] = (
 
 
 def problem_of(error: BaseException) -> StoreProblem | None:
-    """What an error of SQLite says about the file; None where it says something about one statement alone."""
+    """Return the problem of the file behind an error of SQLite; None where the error concerns one statement alone."""
     if isinstance(error, apsw.Error) and getattr(error, "extendedresult", 0) == apsw.SQLITE_READONLY_DBMOVED:
         return StoreProblem.REMOVED
     return next((problem for kinds, problem in _AILMENTS if isinstance(error, kinds)), None)
@@ -54,7 +54,7 @@ def why_unwritable(path: str | Path) -> str | None:
 
 
 class OpenedFile:
-    """The file and its log as they were when they were opened: what lies at their places may become another."""
+    """The identity of the file and its log when they were opened: another file may be moved to their paths."""
 
     def __init__(self, path: str) -> None:
         self._known = {one: _identity(one) for one in (path, f"{path}-wal")}
@@ -76,20 +76,20 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 
 def file_identity(path: str) -> StoreIdentity:
-    """Where a file is: on its host, where it may be put back; and by its inode, where the name of the host changes."""
+    """Return the identity of a file: by host and path, which a restore keeps, and by inode, for a renamed host."""
     file = Path(path).resolve()
     found = _identity(str(file))
     return StoreIdentity(f"{file} on {socket.gethostname()}", f"{file}#{0 if found is None else found[1]}")
 
 
 def probe_write(tx: Transaction) -> None:
-    """Write a row of some pages, which needs room, and take it back before the commit."""
+    """Write a row of some pages, which needs free space, and delete it before the commit."""
     tx.run("probe_write", now=tx.now)
     tx.run("probe_erase")
 
 
 class DamageScan:
-    """Looks for damage one table after another, each in a read of its own, so that the log is not held for long."""
+    """Scans for damage table by table, each in a read of its own, so that the log is not held for long."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -119,7 +119,7 @@ class DamageScan:
         except (apsw.CorruptError, apsw.NotADBError) as error:
             return str(error)
         except apsw.Error:
-            return None  # out of time, or held by others: nothing is known, and nothing is said
+            return None  # out of time, or locked: nothing is known
         finally:
             connection.close()
 
@@ -135,7 +135,7 @@ class DamageScan:
 
 
 def scan_in_background(scan: DamageScan, found: Callable[[str], object]) -> threading.Thread:
-    """Look at the rest at the lowest priority, in a thread of its own."""
+    """Scan the remaining tables at the lowest priority, in a thread of its own."""
 
     def run() -> None:
         with contextlib.suppress(OSError, AttributeError):  # not every system has priorities of threads
@@ -155,12 +155,12 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 NETWORK = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "ceph", "glusterfs", "lustre", "9p", "gpfs", "beegfs"}
 )
-#: What comes through a program of its own: it may be local or not.
+#: File systems in user space that are remote.
 _THROUGH_PROGRAM = ("fuse.sshfs", "fuse.s3fs", "fuse.glusterfs", "fuse.cephfs", "fuse.rclone", "fuse.gcsfuse")
 
 
 def file_system_of(path: Path, mounts: str | None = None) -> str:
-    """The kind of the file system, as the system calls it; `unknown` where the system does not tell."""
+    """Return the kind of the file system, as the system calls it; `unknown` where the system does not say."""
     try:
         text = _MOUNTS.read_text("utf-8") if mounts is None else mounts
     except OSError:
@@ -169,7 +169,7 @@ def file_system_of(path: Path, mounts: str | None = None) -> str:
     for line in text.splitlines():
         _, place, name, *_ = line.split(" ")
         folder = Path(_OCTAL.sub(lambda match: chr(int(match[1], 8)), place))
-        # The last one at a place lies over the others.
+        # The last mount at a path hides the others.
         if where.is_relative_to(folder) and len(folder.parts) >= best:
             best, kind = len(folder.parts), name
     return kind

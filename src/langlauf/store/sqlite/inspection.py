@@ -1,4 +1,4 @@
-"""Examines a file: opened for reading only, whatever its state, and never for longer than one question."""
+"""The inspection of a file in any state: opened read-only, one short read per query."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ _MOST_DAMAGES = 20
 
 
 class SqliteInspector(SharedInspector):
-    """Looks at one file."""
+    """Inspects one file."""
 
     kind: Kind = "sqlite"
 
@@ -166,7 +166,7 @@ class SqliteInspector(SharedInspector):
 
 
 def _opened(path: str) -> apsw.Connection:
-    """A connection as the program has it; to a file that is too damaged for that, a bare one, which can say so."""
+    """Return a connection as the program uses it; a plain one for a file that is too damaged for that."""
     try:
         return open_connection(path, read_only=True)
     except StoreUnavailable as error:
@@ -176,7 +176,7 @@ def _opened(path: str) -> apsw.Connection:
 
 
 def _paths(path: Path) -> list[PathFacts]:
-    """The file, what SQLite keeps beside it, and the folder."""
+    """Return the file, its log, its shared memory and its folder."""
     beside = (path, Path(f"{path}-wal"), Path(f"{path}-shm"))
     there = [one for one in (*beside, path.absolute().parent) if one.exists()]
     return [PathFacts(str(one), one.stat().st_mode) for one in there]

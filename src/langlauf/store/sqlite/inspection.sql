@@ -1,4 +1,4 @@
--- What `doctor` asks of a file. Each is a walk along an index, and no longer than it was asked for.
+-- The queries of `doctor` for a file. Each is a bounded index scan.
 
 -- name: kept_beyond
 -- Of the youngest jobs beyond an age, how many there are, and how many still have results, events, themselves. Retention begins

@@ -35,7 +35,7 @@ class RunRead(Protocol):
 
 
 class SqliteLists(SharedReads):
-    """Everything here belongs to one org; anything else does not exist."""
+    """Reads of one org: records of other orgs do not exist here."""
 
     def __init__(
         self,
@@ -48,13 +48,13 @@ class SqliteLists(SharedReads):
     ) -> None:
         self._org_id = org_id
         self._run = run
-        #: for what takes longer than others are to wait for
+        #: for slow reads
         self._run_long = run_long or run
         self._queries = queries
         self._blobs = blobs
 
     def _rows(self, connection: apsw.Connection, query: str, /, **values: Any) -> list[Row]:
-        """The choke point: no query of a tenant runs without its org."""
+        """Return the choke point: no query of a tenant runs without its org."""
         return connection.execute(self._queries[query], {"org_id": self._org_id, **values}).fetchall()
 
     async def _ask(self, query: str, /, **values: Any) -> list[Any]:
@@ -77,7 +77,7 @@ class SqliteLists(SharedReads):
         return await walk_jobs(which, step)
 
     def _path(self, connection: apsw.Connection, status: Status | None) -> str:
-        """The index along which jobs in a state are found soonest."""
+        """Return the index along which jobs in a state are found soonest."""
         if status is None:
             return "walk_jobs"
         if self._rows(connection, "count_status", status=status, most=FEW + 1)[0][0] <= FEW:
@@ -141,7 +141,7 @@ class SqliteLists(SharedReads):
 
 
 def nearer_end(total: int, skipped: int, wanted: int) -> tuple[str, dict[str, int]]:
-    """How to come to a stretch of the history with the fewest steps: from its newest job on, or from its oldest."""
+    """Return the query for a part of the history with the fewest steps: from its newest job, or from its oldest."""
     if skipped <= total // 2:
         return "walk_history", {"offset": skipped, "limit": wanted}
     behind = max(0, total - skipped - wanted)

@@ -1,5 +1,5 @@
--- What lists of an org read. Each names its org: a test refuses a query here that does not. None of them looks at more than
--- it was told to, whatever the number of jobs.
+-- Lists of an org. Each query names its org: a test refuses one that does not. None of them reads more rows than
+-- its limit, whatever the number of jobs.
 --
 -- A position is an instant and an id. The indexes have the instant; those of one instant, a batch at the most, are put in the
 -- order of their ids.
@@ -19,7 +19,7 @@ WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.failed_at 
 ORDER BY one.queued_at DESC, one.job_id DESC LIMIT :walk
 
 -- name: walk_few
--- All jobs in a state, where they are known to be few: each state is looked for where its jobs are.
+-- All jobs in a state that has few: each state has its own index.
 SELECT few.job, few.queued_at, few.job_id
 FROM (SELECT one.job, one.queued_at, one.job_id FROM job_rows AS one INDEXED BY idx_jobs_org_status_updated
       WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.status = :status AND one.finished_at IS NOT NULL
@@ -39,7 +39,7 @@ WHERE (few.queued_at, few.job_id) < (:before_at, :before_id) AND few.queued_at >
 ORDER BY few.queued_at DESC, few.job_id DESC
 
 -- name: count_status
--- How many jobs are in a state, counted no further than told.
+-- How many jobs are in a state, counted up to a limit.
 SELECT CASE
     WHEN :status = 'queued' THEN (
         SELECT min(:most, coalesce(sum(lane.waiting), 0)) FROM lane_rows AS lane
@@ -62,7 +62,7 @@ SELECT CASE
     END
 
 -- name: read_walked
--- Of the rows of a walk, the first that fit. CROSS JOIN keeps the order of the walk, so that it ends with the last one wanted.
+-- The first matching rows of a scan. CROSS JOIN keeps the order of the scan, so that it stops at the limit.
 SELECT {job_columns}, job.lease_expires_at
 FROM json_each(:rows) AS walked CROSS JOIN jobs AS job ON job.row = walked.value
 WHERE job.org_id = :org_id
@@ -80,7 +80,7 @@ WHERE job.org_id = :org_id
 LIMIT :limit
 
 -- name: read_failures
--- Failed jobs, newest first, and whether somebody had them run again.
+-- Failed jobs, newest first, and whether they were retried by a user.
 SELECT one.job_id, (SELECT analysis.name FROM analyses AS analysis WHERE analysis.analysis = one.analysis), one.error_code,
     substr(one.error_message, 1, :longest), one.queued_at, one.failed_at,
     EXISTS (SELECT 1 FROM job_rows AS again INDEXED BY idx_jobs_retry_of
@@ -135,7 +135,7 @@ CROSS JOIN jobs AS job ON job.row = held.job
 ORDER BY held.held_at DESC, held.job_id DESC
 
 -- name: read_inbox
--- Messages for people, newest first, and whether nobody has seen them: those that follow from the ends of jobs, and those that
+-- In-app messages, newest first, and whether they are unread: those derived from the ends of jobs, and those that
 -- an earlier system left. Of jobs none is looked for that ended before the last of a whole page of the latter.
 WITH stored AS MATERIALIZED (
     SELECT coalesce((

@@ -1,4 +1,4 @@
-"""The looks that figures are made of: each a walk along an index, and no longer than it was asked for."""
+"""Overviews, the backlog and load figures: each query is a bounded index scan."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from heapq import merge
@@ -26,7 +26,7 @@ from langlauf.store.sqlite.connection import MEMORY
 from langlauf.store.sqlite.transaction import Row
 
 Whose = Literal["read", "all"]
-#: So many of a lane are read at once at the most; the first time one, since most lanes have none among the newest.
+#: The most jobs of a lane that are read at once; the first time one, since most lanes have none among the newest.
 _AT_ONCE = 256
 
 
@@ -37,7 +37,7 @@ class RunQuery(Protocol):
 
 
 def look(rows: RunQuery, whose: Whose, since: Instant, most: int) -> Overview:
-    """Looks over the jobs of one org, by the queries for that, or of all."""
+    """Return the overview of one org, or of all, by the queries with that prefix."""
     queues = rows(f"{whose}_queues", since=since, most=MOST_QUEUES + 1)
     return truncated_overview(
         [EndedJob(*row) for row in rows(f"{whose}_ended", since=since, most=most + 1)],
@@ -49,14 +49,14 @@ def look(rows: RunQuery, whose: Whose, since: Instant, most: int) -> Overview:
 
 
 def _queued(rows: RunQuery, whose: Whose, since: Instant, most: int) -> list[Instant]:
-    """When the newest of those that wait were queued: all lanes from their ends on, however many wait before."""
+    """Return when the newest waiting jobs were queued: all lanes from their ends, however many jobs wait before."""
     tails = rows(f"{whose}_tails", since=since, most=2 * MOST_QUEUES)
     newest = merge(*(_lane(rows, whose, tail) for tail in tails), reverse=True)
     return list(islice(takewhile(lambda queued_at: queued_at >= since, newest), most))
 
 
 def _lane(rows: RunQuery, whose: Whose, tail: Row) -> Iterator[Instant]:
-    """Those of a lane and class, the last one first."""
+    """Yield when the jobs of a lane and class were queued, the last one first."""
     org, analysis, expedite, behind = tail
     most = 1
     while found := rows(f"{whose}_waiting", org=org, analysis=analysis, expedite=expedite, behind=behind, most=most):
@@ -67,12 +67,12 @@ def _lane(rows: RunQuery, whose: Whose, tail: Row) -> Iterator[Instant]:
 
 
 def _first(heads: list[Instant | None]) -> Instant | None:
-    """Of the oldest of each class, the oldest."""
+    """Return the oldest of the first jobs of each class."""
     return min((head for head in heads if head is not None), default=None)
 
 
 def backlog(connection: apsw.Connection, queries: Mapping[str, str], now: Instant, *, orgs: bool) -> Backlog:
-    """Looks at it, on one snapshot."""
+    """Return the backlog, read on one snapshot."""
 
     def rows(query: str) -> list[Any]:
         return connection.execute(queries[query], {"now": now, "most": MOST_RETRYING}).fetchall()
@@ -94,13 +94,13 @@ def backlog(connection: apsw.Connection, queries: Mapping[str, str], now: Instan
 
 
 def paces(connection: apsw.Connection, queries: Mapping[str, str]) -> dict[str, float]:
-    """The mean of recent runs, by analysis."""
+    """Return the mean of recent runs, by analysis."""
     found: list[Any] = connection.execute(queries["read_paces"]).fetchall()
     return dict(found)
 
 
 def load(connection: apsw.Connection, queries: Mapping[str, str], now: Instant) -> QueueLoad:
-    """As many rows as lanes that wait and jobs that run, whatever waits in a lane."""
+    """Return the load; it reads one row per waiting lane and per running job, however many jobs wait in a lane."""
 
     def rows(query: str) -> list[Any]:
         return connection.execute(queries[query], {"now": now}).fetchall()
@@ -112,7 +112,7 @@ def load(connection: apsw.Connection, queries: Mapping[str, str], now: Instant) 
 
 
 def usage(path: str, queues: Iterable[GroupCommit[Any, Any]]) -> StoreUsage:
-    """What the queues hold and what the files take; a store in memory has none."""
+    """Return queue lengths and file sizes; a store in memory has no files."""
     waiting = {queue.queue: queue.waiting for queue in queues}
     if path == MEMORY:
         return StoreUsage(kind="memory", queues=waiting)

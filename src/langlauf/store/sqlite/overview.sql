@@ -1,4 +1,4 @@
--- A look over all orgs, for operators. The looks of one org are in reads.sql, under names of their own.
+-- The overview of all orgs, for operators. That of one org is in reads.sql.
 
 -- name: all_ended
 -- The index has them by what is kept of them.
@@ -83,7 +83,7 @@ SELECT count(*) FROM (
     SELECT 1 FROM job_rows AS job INDEXED BY idx_jobs_lane_due WHERE job.next_attempt_at IS NOT NULL LIMIT :most)
 
 -- name: backlog_orgs_waiting
--- As many rows as orgs that wait: only where the operator wants orgs told.
+-- One row per org with waiting jobs: only where the operator wants figures by org.
 SELECT org.org_id, sum(lane.waiting) FROM lane_rows AS lane INDEXED BY idx_lanes_turn
 CROSS JOIN orgs AS org ON org.org = lane.org WHERE lane.waiting > 0 GROUP BY lane.org
 

@@ -28,12 +28,12 @@ from langlauf.store.source import PayloadPieces
 from langlauf.store.sqlite.lists import SqliteLists
 from langlauf.store.sqlite.overview import look
 
-#: Other readers have their turn behind so many.
+#: Rows read at once, so that other reads run in between.
 _KEYS_AT_ONCE = _JOBS_AT_ONCE = 1_000
 
 
 class SqliteTenantReads(SqliteLists):
-    """Everything here belongs to one org; anything else does not exist."""
+    """Reads of one org: records of other orgs do not exist here."""
 
     _of_endpoint = "read_deliveries_of_endpoint"
 
@@ -62,7 +62,7 @@ class SqliteTenantReads(SqliteLists):
     def _bounded_events(
         self, connection: apsw.Connection, job_id: str, after: int, limit: int, most_bytes: int
     ) -> tuple[list[Event], bool]:
-        """Rows are read one by one: what is over the limits is not even fetched."""
+        """Return rows are read one by one: what is over the limits is not even fetched."""
         values = {"org_id": self._org_id, "job_id": job_id, "after": after, "limit": limit}
         events: list[Event] = []
         with closing(connection.execute(self._queries["read_events"], values)) as rows:
@@ -130,7 +130,7 @@ class SqliteTenantReads(SqliteLists):
     def _completed(
         self, connection: apsw.Connection, *, analysis: str, before: Position, walk: int, wanted: int
     ) -> tuple[list[PastRun], Position | None]:
-        """Some of those that fit, and where the walk ended unless there is nothing behind."""
+        """Return some of those that fit, and where the walk ended unless there is nothing behind."""
         place = {"before_at": before[0], "before_id": before[1]}
         walked = self._rows(connection, "walk_completed", analysis=analysis, walk=walk, **place)
         fitting = [job for job, _, _, fits in walked if fits][:wanted]
@@ -144,12 +144,12 @@ class SqliteTenantReads(SqliteLists):
         return await self._run(read)
 
 
-#: Runs a query by its name; its rows can be fetched, and left.
+#: Runs a query by name and returns its cursor.
 Look = Callable[..., Any]
 
 
 def read_feed(look: Look, wish: FeedRequest) -> FeedPage:
-    """The next part of a feed. `look` runs a query of the org by its name."""
+    """Return the next page of a feed. `run` executes a query of the org by name."""
     [(life, began_at)] = look("feed_home").fetchall()
     if wish.latest:
         return FeedPage([], _end(look, life), more=False)
@@ -171,13 +171,13 @@ def read_feed(look: Look, wish: FeedRequest) -> FeedPage:
 
 
 def _start(after: FeedPosition | None, life: str, began_at: int) -> int:
-    """What the walk begins behind. A place of another store is one in time; all that was made here came after it."""
+    """Return where the scan starts. A position of another store counts by its time, before all events made here."""
     if after is None:
         return -1
     return after.mark if after.life == life else min(after.at, began_at) - FEED_OVERLAP
 
 
 def _end(look: Look, life: str) -> FeedPosition | None:
-    """Behind the last event; where there is none, whatever comes is new."""
+    """Return the position behind the last event; None where there is none."""
     rows = look("read_feed_end").fetchall()
     return FeedPosition(life, *rows[0]) if rows else None

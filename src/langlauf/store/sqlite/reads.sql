@@ -36,7 +36,7 @@ WHERE snapshot.org_id = :org_id AND snapshot.job_id = :job_id AND snapshot.remov
 ORDER BY snapshot.result_seq
 
 -- name: read_snapshot
--- A payload that nobody asked for is not read, and neither are the views of it.
+-- The payload and its views are read only on request.
 SELECT {snapshot_columns}, CASE WHEN :whole THEN snapshot.payload END, CASE WHEN :whole THEN snapshot.views END
 FROM job_results AS snapshot
 WHERE snapshot.org_id = :org_id AND snapshot.result_id = :result_id
@@ -173,7 +173,7 @@ CROSS JOIN job_rows AS last ON last.job = (
 WHERE lane.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND lane.waiting > 0
 
 -- name: read_feed
--- What a failed job has to show is in its own record.
+-- The result of a failed job is in its own record.
 SELECT {event_columns}, event.feed_at, CASE event.event_type WHEN 'job.failed' THEN (
     SELECT job.result_id FROM job_rows AS job WHERE job.job_id = event.job_id) END
 FROM job_events AS event
@@ -181,7 +181,7 @@ WHERE event.org_id = :org_id AND event.feed_at > :mark
 ORDER BY event.feed_at LIMIT :limit
 
 -- name: read_feed_end
--- The last place of all, for who begins there.
+-- The last position of the feed.
 SELECT event.feed_at, event.occurred_at, event.job_id, event.event_seq FROM job_events AS event
 WHERE event.org_id = :org_id AND event.feed_at IS NOT NULL
 ORDER BY event.feed_at DESC LIMIT 1

@@ -1,4 +1,4 @@
-"""What attempts write. Each statement carries the fence: without the lease nothing changes."""
+"""Writes of attempts. Each statement carries the fence: without the lease nothing changes."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -13,10 +13,10 @@ from langlauf.store.sqlite.transaction import Key, Row, Transaction
 
 
 def record(tx: Transaction, batch: Sequence[Recording]) -> list[WriteResult]:
-    """What became of the writes: refused where an attempt's lease is gone. Writes of one kind are made together."""
+    """Return the results of the writes: refused where an attempt's lease is lost. Writes of one kind run together."""
     answers = [WriteResult.REFUSED] * len(batch)
     for places in rounds(batch, lambda one: [one.lease.job_id]):
-        tx.write_snapshots()  # a snapshot that comes twice is seen the second time
+        tx.write_snapshots()  # so that a repeated snapshot is noticed
         kinds: defaultdict[type, list[int]] = defaultdict(list)
         for place in places:
             kinds[type(batch[place].write)].append(place)
@@ -79,7 +79,7 @@ def _partials(tx: Transaction, writes: Sequence[tuple[Lease, Partial]]) -> list[
 
 
 def _shared(tx: Transaction, place: int, lease: Lease, write: Progress | Partial) -> Row:
-    """The values that reports and snapshots have in common, in the order of the statements."""
+    """Return the values that reports and snapshots have in common, in the order of the statements."""
     held = (place, lease.job_id, tx.org(lease.org_id), lease.attempt, tx.now)
     return (*held, stored_percent(write.percent), write.step, write.replayed)
 
@@ -92,7 +92,7 @@ def _change(tx: Transaction, statement: str, changes: Sequence[Row]) -> None:
 def _with_standing(
     tx: Transaction, writes: Sequence[tuple[Lease, Any]], answers: Sequence[WriteResult | None]
 ) -> list[WriteResult]:
-    """The answers. No news, a snapshot that was there, a job past its bounds are fine; a lease that is gone is not."""
+    """Return the answers. Only a lost lease is refused; no change, a known snapshot and a reached limit are fine."""
     return [
         _standing(tx, tx.fenced(lease)) if answer is None else answer
         for (lease, _), answer in zip(writes, answers, strict=True)
@@ -103,17 +103,17 @@ def _checkpoint(tx: Transaction, lease: Lease, write: Checkpoint) -> WriteResult
     held = tx.fenced(lease)
     if tx.run("record_checkpoint", **held, key=write.key, payload=write.payload):
         return WriteResult.WRITTEN
-    # Nothing was inserted: either the chunk was there already, which is fine, or the lease is gone.
+    # Nothing was inserted: either the chunk was stored already, which is fine, or the lease is lost.
     return WriteResult(_standing(tx, held) is not WriteResult.REFUSED)
 
 
 def _standing(tx: Transaction, held: dict[str, Any]) -> WriteResult:
-    """What an attempt hears whose write changed nothing."""
+    """Return the answer for a write that changed nothing."""
     row = tx.one("holds_lease", **held)
     return WriteResult.REFUSED if row is None else write_result(row[0])
 
 
 def _tell_progress(tx: Transaction, key: Key, seq: int, percent: int, step: str | None, limit: str | None) -> None:
-    """Appends the event of a change of progress, with the bound that the job reached by it."""
+    """Append the event of a change of progress, with the bound that the job reached by it."""
     facts = {"progress_percent": percent, "step": step} | ({} if limit is None else {"limit": limit})
     tx.event(key, seq, EventType.PROGRESS, "worker", facts)

@@ -1,4 +1,4 @@
-"""Retention of a file: a reader finds what is old, the writer takes it between other writes."""
+"""Retention of a file: a reader finds expired records, the writer removes them between other writes."""
 
 import asyncio
 import contextlib
@@ -19,17 +19,17 @@ from langlauf.store.sqlite.lists import RunRead
 from langlauf.store.sqlite.transaction import Row, Transaction
 
 T = TypeVar("T")
-#: What was looked at once is not asked for again.
+#: A page of the file is read once, so that a large cache is of no use.
 _SMALL_CACHE = "PRAGMA cache_size = -8192"
-#: After so many rows the log is taken over into the file.
+#: The log is checkpointed after so many rows.
 _ROWS_BETWEEN = 500
 
 
 class SqliteRetention:
-    """What retention asks a file for. `write` goes through the store's queue, behind everybody else.
+    """Finds and removes expired records. `write` queues behind all other writes.
 
-    Looking for what is old, and counting, walk over much: they have a thread and a connection of their own, so that no
-    reader waits behind them. What is in memory has one connection for everything: there `read` is used.
+    Finding and counting scan many rows: they have a thread and a connection of their own, so that no
+    reader waits behind them. A store in memory has one connection for everything: there `read` is used.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class SqliteRetention:
         self._queries = queries
         self._thread = ThreadPoolExecutor(1, "langlauf-retention")
         self._own: apsw.Connection | None = None
-        #: takes the log over into the file
+        #: checkpoints the log
         self._keeper: apsw.Connection | None = None
         self._untaken = 0
 
@@ -68,7 +68,7 @@ class SqliteRetention:
         return removed
 
     def _take_over(self) -> None:
-        """Brings the log into the file. Writers go on meanwhile; what cannot be done now is done next time."""
+        """Checkpoint the log into the file beside running writers; a checkpoint that fails is tried again later."""
         if self._keeper is None:
             self._keeper = open_connection(self._path)
         with contextlib.suppress(apsw.Error):
@@ -81,7 +81,7 @@ class SqliteRetention:
         return await self._number("count_snapshots"), await self._number("count_events")
 
     async def close(self) -> None:
-        """Lets go of the connection."""
+        """Close the connections."""
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._thread, self._close)
         self._thread.shutdown()
@@ -113,14 +113,14 @@ class SqliteRetention:
 async def kept_payloads(
     read: RunRead, queries: Mapping[str, str], jobs: Sequence[tuple[str, str]]
 ) -> dict[tuple[str, str], ReferencedPayloads]:
-    """What these jobs still name outside of the store."""
+    """Return the blobs that these jobs still reference."""
     query, asked = queries["kept_payloads"], {"jobs": json_text(jobs)}
     rows: list[Row] = await read(lambda connection: connection.execute(query, asked).fetchall())
     return payloads_from(rows)
 
 
 def payloads_from(rows: Sequence[Row]) -> dict[tuple[str, str], ReferencedPayloads]:
-    """What the query for them tells, by job."""
+    """Return referenced payloads by job from the rows of their query."""
     refs: dict[tuple[str, str], set[str]] = {}
     ended: dict[tuple[str, str], bool] = {}
     for org_id, job_id, over, ref in rows:
@@ -130,7 +130,7 @@ def payloads_from(rows: Sequence[Row]) -> dict[tuple[str, str], ReferencedPayloa
 
 
 def retire_batch(tx: Transaction, batch: RetireBatch) -> int:
-    """Takes one kind of records from a few jobs; returns how many rows went."""
+    """Remove one kind of records from a few jobs; return how many rows."""
     removed = 0
     cutoff = batch.cutoffs.latest(batch.kind)
     for org_id, job_id in batch.jobs:

@@ -140,7 +140,7 @@ SELECT count(*) FROM event_rows
 SELECT job_id, removed_at FROM job_results WHERE org_id = :org_id AND result_id = :result_id
 
 -- name: hold_job
--- What retention took cannot be held any more, and who held it first stays.
+-- A removed result cannot be held, and the first holder stays.
 UPDATE job_rows SET held_at = :now, held_by = :by, hold_reason = :reason
 WHERE org = (SELECT org FROM orgs WHERE org_id = :org_id) AND job_id = :job_id AND held_at IS NULL
   AND EXISTS (SELECT 1 FROM result_rows AS result

@@ -1,4 +1,4 @@
-"""A file as it was at one moment: read-only, beside a running server, row by row."""
+"""Snapshots of a file: read-only, beside a running server, row by row; and its verification."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ _SPELLING = {"is_json": "json_valid({})", "json": "{}"}
 
 
 class SqliteSnapshot:
-    """What queries by name give, all of one moment."""
+    """The rows of named queries on one snapshot."""
 
     def __init__(self, path: str, connection: apsw.Connection) -> None:
         self.connection = connection
@@ -62,7 +62,7 @@ class SqliteSnapshot:
 
 
 def changed_objects(connection: apsw.Connection, query: str) -> Iterator[str]:
-    """What the migrations make in a fresh store, the file must have."""
+    """Yield schema objects that a fresh store has and the file lacks or has otherwise."""
     fresh = open_connection(MEMORY)
     try:
         migrate(fresh)
@@ -77,7 +77,7 @@ def changed_objects(connection: apsw.Connection, query: str) -> Iterator[str]:
 
 
 def refuse_unfinished(path: str, connection: apsw.Connection) -> None:
-    """Raises `StoreUnavailable` while a copy into the file is under way."""
+    """Raise `StoreUnavailable` while a copy into the file is under way."""
     source = connection.execute("SELECT source FROM copying").get
     if source is not None:
         raise StoreUnavailable(half_copied(path, str(source)))
@@ -85,10 +85,10 @@ def refuse_unfinished(path: str, connection: apsw.Connection) -> None:
 
 @contextmanager
 def snapshot_of(path: str, *, unfinished: bool = False) -> Iterator[SqliteSnapshot]:
-    """A snapshot of a file of this program's schema; raises `StoreUnavailable` where it cannot be read.
+    """Yield a snapshot of a file of this program's schema; raises `StoreUnavailable` where it cannot be read.
 
-    Pages that are torn are the business of whoever reads: they come as `apsw.CorruptError`. A file that a copy into it
-    has not filled yet is read where that is asked for.
+    Corrupt pages raise `apsw.CorruptError` to the caller. A file that a copy into it
+    has not filled yet is read only with `unfinished`.
     """
     connection = open_connection(path, read_only=True)
     try:
@@ -109,7 +109,7 @@ def snapshot_of(path: str, *, unfinished: bool = False) -> Iterator[SqliteSnapsh
 
 @contextmanager
 def sound_snapshot_of(path: str, *, unfinished: bool = False) -> Iterator[SqliteSnapshot]:
-    """The same for whoever cannot go on with torn pages."""
+    """Yield a snapshot; corrupt pages raise `StoreUnavailable`."""
     try:
         with snapshot_of(path, unfinished=unfinished) as snapshot:
             yield snapshot
@@ -118,7 +118,7 @@ def sound_snapshot_of(path: str, *, unfinished: bool = False) -> Iterator[Sqlite
 
 
 def verify_file(path: str) -> list[Violation]:
-    """Everything in the file that breaks a rule; warnings aside. Raises `StoreError` where it cannot be checked."""
+    """Return the violations in the file without warnings; raise `StoreError` where it cannot be checked."""
     return [found for found in check_file(path) if not found.warning]
 
 
@@ -129,7 +129,7 @@ def check_file(
     watch: Watch = lambda *_: None,
     payloads: BlockingPayloads | None = None,
 ) -> Iterator[Violation]:
-    """What breaks a rule, warnings included, as it is found. Without `payloads` blobs are only counted."""
+    """Yield violations, warnings included, as they are found. Without `payloads` blobs are only counted."""
     try:
         with snapshot_of(path) as snapshot:
             now = SteadyClock(machine_time()).look(snapshot.connection) if now is None else now

@@ -1,4 +1,4 @@
-"""Copying all of a file, and into one."""
+"""A file as the source or the target of a copy."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ from langlauf.store.tools.tables import Table
 _JOB = "SELECT job FROM job_rows WHERE job_id = :key0"
 
 
-#: Jobs and what belongs to them come in the order of their numbers, which is that of their arrival.
+#: Jobs and their rows are copied in the order of their numbers, which is that of their arrival.
 _ORDERS = {
     "jobs": RowOrder(("job_id",), "row", _JOB),
     "job_inputs": RowOrder(("job_id",), "row", _JOB),
@@ -50,12 +50,12 @@ _QUERIES = load("langlauf.store.sqlite", "transfer.sql")
 
 
 def file_name(path: str) -> str:
-    """A file by a name that does not depend on where a program runs."""
+    """Return the absolute path of a file."""
     return str(Path(path).absolute())
 
 
 class SqliteSource(CopySource):
-    """What is copied from a file."""
+    """A file as the source of a copy."""
 
     orders = _ORDERS
 
@@ -77,26 +77,26 @@ class SqliteSource(CopySource):
 
 
 def _with_truth(row: Row, place: int) -> Row:
-    """This database keeps truth as a number."""
+    """Convert the number that SQLite stores into a bool."""
     return row if row[place] is None else (*row[:place], bool(row[place]), *row[place + 1 :])
 
 
 @contextmanager
 def source_of(path: str, *, unfinished: bool = False) -> Iterator[SqliteSource]:
-    """A file to read, as it is now."""
+    """Yield a snapshot of a file as the source of a copy."""
     with sound_snapshot_of(path, unfinished=unfinished) as snapshot:
         yield SqliteSource(path, snapshot.connection)
 
 
 def put_rows(connection: apsw.Connection, table: Table, rows: Iterable[Row]) -> None:
-    """Brings rows into a table, or through the view that stands for it."""
+    """Insert rows into a table, or through the view that stands for it."""
     marks = ", ".join("?" * len(table.columns))
     sql = _QUERIES["put_rows"].format(table=table.name, columns=", ".join(table.columns), marks=marks)
     connection.executemany(sql, rows)
 
 
 class SqliteTarget(CopyTarget):
-    """What is copied into a file."""
+    """A file as the target of a copy."""
 
     def __init__(self, path: str, connection: apsw.Connection) -> None:
         self.name = path
@@ -131,14 +131,14 @@ class SqliteTarget(CopyTarget):
 
 @contextmanager
 def target_of(path: str) -> Iterator[SqliteTarget]:
-    """A file to fill; it is made where it is missing."""
+    """Yield a file as the target of a copy; it is created where it is missing."""
     connection = open_connection(path)
     try:
         try:
             migrate(connection)
         except apsw.Error as error:
             raise StoreUnavailable(f"the store {path} cannot be opened: {error}") from error
-        # What is sorted at the end is as large as the log: that goes to the disk.
+        # The sort at the end is as large as all events: it uses the disk.
         connection.execute("PRAGMA temp_store = FILE")
         yield SqliteTarget(path, connection)
     finally:

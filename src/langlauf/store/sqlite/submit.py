@@ -1,4 +1,4 @@
-"""Accepting jobs: the key first, then duplicates, then room in the queue, then everything at once."""
+"""Submissions: the idempotency key first, then duplicates, then queue limits, then all inserts at once."""
 
 from collections.abc import Sequence
 
@@ -18,23 +18,23 @@ from langlauf.domain.job import (
 )
 from langlauf.store.sqlite.transaction import Row, Transaction
 
-#: Characters of an input that is kept in the job's row, which is rewritten at every change. A larger one is apart.
+#: Characters of an input in the job's row, which is rewritten at every change; a larger one has a row of its own.
 LARGEST_IN_ROW = 1_000
 
 
 class SubmitBatch:
-    """The submissions of one transaction, in the order they came."""
+    """The submissions of one transaction, in the order of arrival."""
 
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
         self._rows: list[Row] = []
         self._large: list[Row] = []
-        #: what was accepted here and is not written yet, by what another one may have in common with it
+        #: jobs accepted here and not written yet, by input and by idempotency key
         self._by_input: dict[tuple[str, str, str], JobRecord] = {}
         self._by_key: dict[tuple[str, str], JobRecord] = {}
 
     def answer(self, new: NewJob, duplicate_of: str | None) -> SubmitOutcome:
-        """Accepts a job, or tells why not; nothing is written in that case."""
+        """Accept a job, or return why not; nothing is written then."""
         if new.idempotency_key is not None and (known := self._known(new.job, new.idempotency_key)):
             return known
         if new.refuse_duplicate and (twin := self._twin(new.job, duplicate_of)):
@@ -45,7 +45,7 @@ class SubmitBatch:
         return Accepted(self._accept(new, org))
 
     def write(self) -> None:
-        """Writes the rows of what was accepted."""
+        """Write the rows of accepted jobs."""
         if self._rows:
             self._tx.run_many("insert_job", self._rows)
             self._rows = []
@@ -89,7 +89,7 @@ class SubmitBatch:
         tx = self._tx
         analysis = tx.analysis(new.job.analysis, make=True)
         expedite = int(new.job.priority_class == "expedite")
-        # Times are the store's, at the moment of the write: nothing of a job can seem to have happened before it came.
+        # Times are the store's at the write, so that nothing of a job can seem to have happened before its submission.
         ticket = tx.next_ticket(org, analysis, expedite)
         job = replace(new.job, queued_at=tx.now, updated_at=tx.now, ticket=ticket)
         number = tx.next_job()
@@ -128,7 +128,7 @@ class SubmitBatch:
 
 
 def submit(tx: Transaction, batch: Sequence[NewJob]) -> list[SubmitOutcome]:
-    """Accepts jobs or tells why not, in the order they came."""
+    """Accept jobs, or return why not, in the order of arrival."""
     asked = [
         (place, bytes.fromhex(new.job.request_payload_hash), org, tx.analysis(new.job.analysis))
         for place, new in enumerate(batch)

@@ -1,4 +1,4 @@
-"""Taking jobs back from workers that vanished or did not stop in time. Not a job itself: it needs no free slot."""
+"""The sweep: takes jobs back from workers that vanished or did not stop in time. It needs no free slot."""
 
 import asyncio
 import logging
@@ -28,7 +28,7 @@ from langlauf.telemetry.log import LogEvent, log_event
 
 
 class SweepOne(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt whose lease or time seems over. Each is a write of its own: a broken row holds up no other."""
+    """One attempt that seems overdue. Each is a write of its own, so that a broken row blocks no other."""
 
     lease: Lease
     grace_seconds: float
@@ -36,11 +36,11 @@ class SweepOne(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TidyLanes(msgspec.Struct, frozen=True):
-    """Lanes that say nothing any more are to go."""
+    """Deletes empty lanes."""
 
 
 class Sweep:
-    """One sweep: a reader finds what seems overdue, page by page; the writer looks again, job by job."""
+    """One sweep: a reader finds overdue attempts page by page; the writer checks each again."""
 
     def __init__(self, read: RunRead, write: Callable[[SweepOne], Awaitable[Any]], query: str) -> None:
         self._read = read
@@ -50,7 +50,7 @@ class Sweep:
     async def pages(
         self, now: Instant, *, grace_seconds: float, backoff: Backoff, limit: int
     ) -> AsyncIterator[list[SweptJob]]:
-        """What was taken back, page by page. A job that cannot be is told of, and the others go on."""
+        """Yield swept jobs page by page. A job that cannot be swept is logged, and the others continue."""
         position = 0
         while rows := await self._page(now, grace_seconds, position, limit):
             page = [Lease(org_id, job_id, attempt) for org_id, job_id, attempt, _ in rows]
@@ -66,7 +66,7 @@ class Sweep:
 
 
 def _tell_failures(answers: Iterable[tuple[Lease, object]]) -> None:
-    """One line per reason: a store that is away fails a whole page in the same words."""
+    """Log failures, one line per reason: an unavailable store fails a whole page for the same one."""
     failed: dict[str, list[str]] = {}
     for lease, answer in answers:
         if isinstance(answer, BaseException):
@@ -78,24 +78,24 @@ def _tell_failures(answers: Iterable[tuple[Lease, object]]) -> None:
 
 
 def graces(seconds: float) -> dict[str, int]:
-    """A canceled attempt has a margin more: its worker may use the whole grace and still write the end itself."""
+    """Return the grace periods; a canceled attempt has a margin, so that its worker can still write the end."""
     return {"grace": after(0, seconds), "cancel_grace": after(0, seconds + CANCEL_MARGIN)}
 
 
 def tidy_lanes(tx: Transaction, _: TidyLanes) -> int:
-    """Removes them, so that orgs that came once cost nothing for ever."""
+    """Delete empty lanes, so that an org that came once costs nothing later."""
     tx.flush()
     return tx.run("tidy_lanes")
 
 
 def sweep_one(tx: Transaction, request: SweepOne) -> SweptJob | None:
-    """Takes the job back, if that is still right; running it again does nothing."""
+    """Take the job back if it is still overdue. Idempotent."""
     lease = request.lease
     row = tx.one("sweepable_one", **tx.fenced(lease), **graces(request.grace_seconds))
     if row is None:
         return None
     outcome = _decide(row, tx.now, request.backoff)
-    # The log says that it was not the worker who ended it.
+    # The event log says that the system ended it, not the worker.
     if write_end(tx, lease, outcome, alive=False, actor="system"):
         return SweptJob(lease.org_id, lease.job_id, _word(outcome))
     return None

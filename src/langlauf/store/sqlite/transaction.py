@@ -1,4 +1,4 @@
-"""One write transaction: what its steps share, and the rows that are written together at its end."""
+"""One write transaction: its queries, its instant, and the rows that are written together at its end."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,11 +23,11 @@ SnapshotWrite = Partial | Completed
 Key = tuple[int, int, str]
 #: How much the newest run counts in the mean of recent runs.
 _NEWEST_RUN_WEIGHT = 0.2
-#: As plain texts: an enumeration computes the hash of a member in Python each time.
+#: As plain texts: an enum computes the hash of a member in Python each time.
 _OUTBOUND = frozenset(kind.value for kind in OUTBOUND)
 #: The values of `fill_outbox`, in the order of `outgoing_event`.
 _OUTGOING = ("org_id", "job_id", "event_seq", "event_id", "event_type", "occurred_at", "trace_id", "result_id")
-#: The length of a UUID: the ids of events follow from such an id, and are kept for any other.
+#: The length of a UUID: event ids are derived from such a job id, and stored for any other.
 _UUID = 36
 
 
@@ -40,7 +40,7 @@ class Transaction:
         self.connection = connection
         self.now = now
         self.memory = memory or WriterCache()
-        #: what was accepted in this transaction, by key, as a claim asks for it
+        #: jobs accepted in this transaction, by key, as rows of `claimable_jobs`
         self.accepted: dict[int, Row] = {}
         self._queries = queries
         self._events: list[Row] = []
@@ -55,29 +55,29 @@ class Transaction:
     # -- queries -------------------------------------------------------------------------------------------------------
 
     def query(self, name: str) -> str:
-        """The text of a query."""
+        """Return the text of a query."""
         return self._queries[name]
 
     def rows(self, query: str, /, **values: Any) -> list[Row]:
-        """All rows of a query."""
+        """Return all rows of a query."""
         return self.connection.execute(self._queries[query], values).fetchall()
 
     def one(self, query: str, /, **values: Any) -> Row | None:
-        """The first row of a query, if there is one."""
+        """Return the first row of a query, if there is one."""
         found = self.connection.execute(self._queries[query], values).fetchall()
         return found[0] if found else None
 
     def run(self, query: str, /, **values: Any) -> int:
-        """Runs a change and tells how many rows it touched."""
+        """Run a change and return how many rows it touched."""
         self.connection.execute(self._queries[query], values)
         return self.connection.changes()
 
     def each(self, query: str, rows: Iterable[Row | Mapping[str, Any]]) -> list[Row]:
-        """Runs a query once per row of values and returns all that it gave."""
+        """Run a query once per row of values and return all that it gave."""
         return self.connection.executemany(self._queries[query], rows).fetchall()
 
     def run_many(self, query: str, rows: Sequence[Row | Mapping[str, Any]]) -> int:
-        """Runs a change once per row of values and tells how many rows it touched in all."""
+        """Run a change once per row of values and return how many rows it touched in all."""
         before = self.connection.total_changes()
         self.connection.executemany(self._queries[query], rows)
         return self.connection.total_changes() - before
@@ -89,29 +89,29 @@ class Transaction:
     # -- names ---------------------------------------------------------------------------------------------------------
 
     def org(self, org_id: str, *, make: bool = False) -> int:
-        """The number of an org; 0 where it has none."""
+        """Return the number of an org; 0 where it has none."""
         known = self.memory.orgs.get(org_id)
         return known or self.memory.org(self.connection, self._queries, org_id, make=make)
 
     def org_id(self, org: int) -> str:
-        """The name of an org."""
+        """Return the name of an org."""
         if org not in self.memory.org_ids:
             [[self.memory.org_ids[org]]] = self.rows("name_of_org", org=org)
         return self.memory.org_ids[org]
 
     def analysis(self, name: str, *, make: bool = False) -> int:
-        """The number of an analysis; -1 where it has none."""
+        """Return the number of an analysis; -1 where it has none."""
         known = self.memory.analyses.get(name)
         return self.memory.analysis(self.connection, self._queries, name, make=make) if known is None else known
 
     def analysis_name(self, analysis: int) -> str:
-        """The name of an analysis."""
+        """Return the name of an analysis."""
         if analysis not in self.memory.analysis_names:
             [[self.memory.analysis_names[analysis]]] = self.rows("name_of_analysis", analysis=analysis)
         return self.memory.analysis_names[analysis]
 
     def next_job(self) -> int:
-        """The key of the next job."""
+        """Return the key of the next job."""
         if self.memory.last_job is None:
             self.memory.last_job = self._number("last_job")
         self.memory.last_job += 1
@@ -129,7 +129,7 @@ class Transaction:
         *,
         request_id: str | None = None,
     ) -> None:
-        """Appends to a job's log; the request behind the change is the job's unless another one is named."""
+        """Append to a job's log; the request behind the change is the job's unless another one is named."""
         job, org, job_id = key
         place = None
         if kind._value_ in _OUTBOUND:
@@ -141,7 +141,7 @@ class Transaction:
         self._touched.add(org)
 
     def _feed_place(self, org: int) -> Instant:
-        """The next place in the feed of an org: the time, or behind the last one where that has not moved since."""
+        """Return the next feed position of an org: the time, or behind the last one where the time has not moved."""
         last = self.memory.feed_places.get(org)
         if last is None:
             last = self._number("last_feed_place", org=org)
@@ -152,7 +152,7 @@ class Transaction:
     def snapshot(
         self, key: Key, event_seq: int, kind: ResultKind, seq: int, percent: int, write: SnapshotWrite
     ) -> None:
-        """Appends a snapshot of a job, and the event that tells of it."""
+        """Append a snapshot of a job and its event."""
         told = json_text({"result_id": write.result_id, "result_seq": seq, "progress_percent": percent})
         self.event(key, event_seq, EventType.COMPLETED if kind == "final" else EventType.PARTIAL, "worker", told)
         job, org, _ = key
@@ -161,7 +161,7 @@ class Transaction:
         self._results.append((*row, write.payload, write.views))
 
     def write_snapshots(self) -> None:
-        """Writes the snapshots that were appended so far."""
+        """Write the snapshots that were appended so far."""
         results, self._results = self._results, []
         if results:
             self.connection.executemany(self._queries["insert_result"], results)
@@ -169,7 +169,7 @@ class Transaction:
     # -- queues --------------------------------------------------------------------------------------------------------
 
     def waiting(self, org: int, analysis: int, change: int) -> None:
-        """Counts a job into or out of those that wait."""
+        """Count a job into or out of those that wait."""
         self._waiting[org, analysis] += change
         memory = self.memory
         if memory.waiting is not None:
@@ -180,18 +180,18 @@ class Transaction:
             memory.waiting_analyses[analysis] += change
 
     def running(self, analysis: int, change: int) -> None:
-        """Counts a job into or out of those that run."""
+        """Count a job into or out of those that run."""
         self._running[analysis] += change
         if self.memory.running is not None:
             self.memory.running += change
 
     def due(self, org: int, analysis: int, at: Instant) -> None:
-        """Notes that a job which had started may go on from then on."""
+        """Record when a started job may continue."""
         lane = (org, analysis)
         self._due[lane] = min(at, self._due.get(lane, at))
 
     def waiting_counts(self, org: int) -> tuple[int, int]:
-        """How many jobs wait, of one org and in all, those of this transaction included."""
+        """Return how many jobs wait, of one org and in all, those of this transaction included."""
         memory = self.memory
         if memory.waiting is None:
             memory.waiting = self._number("waiting_of_all") + self._waiting.total()
@@ -201,7 +201,7 @@ class Transaction:
         return memory.waiting_orgs[org], memory.waiting
 
     def waiting_of_analysis(self, analysis: int) -> int:
-        """How many jobs of an analysis wait, over all orgs, those of this transaction included."""
+        """Return how many jobs of an analysis wait, over all orgs, those of this transaction included."""
         known = self.memory.waiting_analyses
         if analysis not in known:
             here = sum(change for (_, other), change in self._waiting.items() if other == analysis)
@@ -209,13 +209,13 @@ class Transaction:
         return known[analysis]
 
     def running_of_all(self) -> int:
-        """How many jobs run, those included whose lease has ended and that no sweep has taken yet."""
+        """Return how many jobs run, those included whose lease has ended and that no sweep has taken yet."""
         if self.memory.running is None:
             self.memory.running = self._number("running_of_all") + self._running.total()
         return self.memory.running
 
     def next_ticket(self, org: int, analysis: int, expedite: int) -> int:
-        """The ticket behind the last one of a lane and class."""
+        """Return the ticket behind the last one of a lane and class."""
         lane, tickets = (org, analysis, expedite), self.memory.tickets
         if lane not in tickets:
             tickets[lane] = self._number("last_ticket", org=org, analysis=analysis, expedite=expedite)
@@ -223,13 +223,13 @@ class Transaction:
         return tickets[lane]
 
     def ran(self, analysis: int, seconds: float) -> None:
-        """Remembers how long a completed run took."""
+        """Record how long a completed run took."""
         self._paces[analysis].append(seconds)
 
     # -- jobs ----------------------------------------------------------------------------------------------------------
 
     def fenced(self, lease: Lease, *, alive: bool = True) -> dict[str, Any]:
-        """The values that every write of an attempt is guarded with; not `alive`: also where the lease has run out."""
+        """Return the values of the fence of an attempt's writes; without `alive` an expired lease passes too."""
         return {
             "org": self.org(lease.org_id),
             "job_id": lease.job_id,
@@ -239,14 +239,14 @@ class Transaction:
         }
 
     def view(self, org_id: str, job_id: str) -> JobView | None:
-        """The job as this transaction sees it."""
+        """Return the job as this transaction sees it."""
         row = self.one("job_view", org_id=org_id, job_id=job_id)
         return None if row is None else view_from(row)
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Writes everything that was kept for the end."""
+        """Write all collected rows."""
         self._write_log()
         waiting, self._waiting = self._waiting, Counter()
         for statement, sign in (("lane_join", 1), ("lane_leave", -1)):

@@ -1,18 +1,18 @@
-"""What a writer remembers between transactions, so that it need not ask for it each time, while nobody else writes."""
+"""The writer's cache between transactions, valid while no other process writes."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import apsw
 
-#: Of each kind; what is over it is forgotten and looked up again.
+#: Entries of each kind; beyond that the cache is dropped.
 _MOST_KEPT = 10_000
 
 
 class WriterCache:
-    """Numbers that stand for names, and counts. All is forgotten when a transaction came to nothing.
+    """Numbers of orgs and analyses, and counts. The cache is dropped when a transaction fails.
 
-    Names keep their numbers for ever: they outlast a write of another process.
+    Numbers of names never change: they stay valid after a write of another process.
     """
 
     def __init__(self, known: "WriterCache | None" = None) -> None:
@@ -25,24 +25,24 @@ class WriterCache:
         self.waiting_orgs: dict[int, int] = {}
         self.waiting_analyses: dict[int, int] = {}
         self.waiting: int | None = None
-        #: the last ticket of a lane and class, and the last place in the feed of an org
+        #: the last ticket of a lane and class, and the last feed position of an org
         self.tickets: dict[tuple[int, int, int], int] = {}
         self.feed_places: dict[int, int] = {}
-        #: the orgs that want to be called; None where that is not known
+        #: the orgs with webhook endpoints; None where that is not known
         self.listening: frozenset[str] | None = None
-        #: whether a submission asked for somebody to be told
+        #: whether any job has a subscription
         self.any_wishes: bool | None = None
-        #: how many jobs run, with those whose lease has ended and that no sweep has taken yet
+        #: how many jobs run, including expired leases that are not swept yet
         self.running: int | None = None
         #: the key of the newest job
         self.last_job: int | None = None
 
     def forget(self) -> None:
-        """Everything is looked up again."""
+        """Drop the cache."""
         vars(self).update(vars(WriterCache()))
 
     def follow(self, connection: apsw.Connection) -> bool:
-        """Forgets all but names where another connection has written; asked inside a transaction. True: it was so."""
+        """Drop all but names where another connection has written, and return whether; call it in a transaction."""
         if connection.data_version() == self._version:
             if max(len(self.orgs), len(self.tickets), len(self.feed_places)) > _MOST_KEPT:
                 self.forget()
@@ -51,11 +51,11 @@ class WriterCache:
         return True
 
     def committed(self, connection: apsw.Connection) -> None:
-        """Notes that what is known is what was just written."""
+        """Record that the cache matches what was just committed."""
         self._version = connection.data_version()
 
     def org(self, connection: apsw.Connection, queries: Mapping[str, str], org_id: str, *, make: bool) -> int:
-        """The number of an org; 0 where it has none and none is made."""
+        """Return the number of an org; 0 where it has none and none is made."""
         number = _looked_up(connection, queries, "org", org_id, make=make)
         if number is None:
             return 0
@@ -64,7 +64,7 @@ class WriterCache:
         return number
 
     def analysis(self, connection: apsw.Connection, queries: Mapping[str, str], name: str, *, make: bool) -> int:
-        """The number of an analysis; -1 where it has none and none is made."""
+        """Return the number of an analysis; -1 where it has none and none is made."""
         number = _looked_up(connection, queries, "analysis", name, make=make)
         if number is None:
             return -1

@@ -26,7 +26,7 @@ SELECT job.job_id, lower(hex(job.payload_hash)) FROM key_rows AS used JOIN job_r
 WHERE used.org = :org AND used.idempotency_key = :key
 
 -- name: find_duplicates
--- A job of the same org, analysis and input that has not ended, with the place of who asks.
+-- A job of the same org, analysis and input that has not ended, with the index of the submission.
 SELECT ?1, (SELECT job_id FROM job_rows INDEXED BY idx_jobs_duplicates
             WHERE substr(payload_hash, 1, 8) = substr(?2, 1, 8) AND payload_hash = ?2 AND org = ?3 AND analysis = ?4
               AND finished_at IS NULL
@@ -80,7 +80,7 @@ SELECT feed_at FROM event_rows INDEXED BY idx_job_events_feed
 WHERE org = :org AND feed_at IS NOT NULL ORDER BY feed_at DESC LIMIT 1
 
 -- name: outgoing_event
--- What a message about an event tells. What a failed job has to show is in its own record.
+-- The values of a message about an event. The result of a failed job is in its own record.
 SELECT event.org_id, event.job_id, event.event_seq, event.event_id, event.event_type, event.occurred_at, event.trace_id,
     coalesce(event.payload_json ->> 'result_id', CASE event.event_type WHEN 'job.failed' THEN job.result_id END)
 FROM job_rows AS job JOIN job_events AS event ON event.job_id = job.job_id
@@ -92,7 +92,7 @@ INSERT INTO result_rows (
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: touch_org
--- Who follows an org sees that something changed.
+-- Followers of an org see by the version that something changed.
 UPDATE orgs SET version = version + 1 WHERE org = ?
 
 -- name: count_jobs
@@ -110,7 +110,7 @@ ON CONFLICT (org, analysis) DO UPDATE SET
     waiting = waiting + excluded.waiting, virtual_start = excluded.virtual_start, served = excluded.served
 
 -- name: lane_leave
--- Apart from the other: a constraint looks at the row of an insert, and that has no minus.
+-- A statement of its own: an upsert checks constraints on the inserted row, which must not be negative.
 UPDATE lane_rows SET waiting = waiting + :change WHERE org = :org AND analysis = :analysis
 
 -- name: lane_due_by
@@ -119,7 +119,7 @@ INSERT INTO lane_rows (org, analysis, due_at) VALUES (:org, :analysis, :due_at)
 ON CONFLICT (org, analysis) DO UPDATE SET due_at = min(coalesce(due_at, excluded.due_at), excluded.due_at)
 
 -- name: running_of_all
--- How many jobs run, those included whose lease has ended and that no sweep has taken yet.
+-- How many jobs run, including expired leases that are not swept yet.
 SELECT coalesce(sum(running), 0) FROM analyses
 
 -- name: live_leases
@@ -132,7 +132,7 @@ SELECT count(*) FROM job_rows INDEXED BY idx_jobs_timeout_detection
 WHERE deadline_at IS NOT NULL AND lease_expires_at > :now
 
 -- name: lost_leases
--- What had the slots that a sweep is about to give back to it.
+-- Expired leases whose jobs a sweep is about to give back.
 SELECT org, analysis FROM job_rows INDEXED BY idx_jobs_timeout_detection
 WHERE deadline_at IS NOT NULL AND lease_expires_at <= :now AND lease_expires_at > :oldest AND cancel_requested_at IS NULL
 
@@ -165,7 +165,7 @@ WHERE org = :org AND analysis = :analysis AND started_at IS NULL AND finished_at
 ORDER BY expedite DESC, ticket LIMIT :starts
 
 -- name: clock_advance
--- The clock follows the turns, and counts who was served.
+-- The virtual clock follows the turns, and counts the served orgs.
 UPDATE lane_clock SET virtual_now = max(virtual_now, :virtual_now), served = served + :turns
 
 -- name: org_advance
@@ -173,7 +173,7 @@ UPDATE lane_clock SET virtual_now = max(virtual_now, :virtual_now), served = ser
 UPDATE lane_rows SET virtual_start = :virtual_start, served = (SELECT served FROM lane_clock) - :behind WHERE org = :org
 
 -- name: claimable_jobs
--- What a worker needs of a job. Attempt and event are those of the attempt that is about to start.
+-- The values of a claim. Attempt and event are those of the attempt that is about to start.
 SELECT job, org, job_id, attempt + 1, event_seq + 1, analysis, timeout_seconds, progress_percent, retry_count, max_retries,
     trace_id, request_id, queued_at, traceparent, tracestate,
     coalesce(input, (SELECT large.input FROM inputs AS large WHERE large.job = job_rows.job))
@@ -199,21 +199,21 @@ UPDATE job_rows SET
 WHERE job = ?1 AND (status = 'queued' OR (status IN ('running', 'partial') AND next_attempt_at <= ?2))
 
 -- name: renew_lease
--- A lease that has ended cannot be renewed, even if nobody took the job yet.
+-- An expired lease cannot be renewed, even if the job was not swept yet.
 UPDATE job_rows SET lease_expires_at = :expires_at
 WHERE job_id = :job_id AND org = :org AND attempt = :attempt AND lease_expires_at > :now
 RETURNING CASE WHEN cancel_requested_at IS NOT NULL THEN coalesce(cancel_reason, '') END
 
 -- name: reporting_jobs
--- What a report of progress changes, with the place of who asks; nothing where it is no news, or the attempt has no lease any
--- more. The last news that a log has room for says that it is the last.
+-- What a progress report changes, with the index of the report; no row where it changes nothing or the lease is lost.
+-- The last event that fits into a log says that it is the last.
 SELECT ?1, job, event_seq + 1, max(progress_percent, ?6), coalesce(?7, step), iif(event_seq + 1 >= ?9, 'events', limit_reached)
 FROM job_rows
 WHERE job_id = ?2 AND org = ?3 AND attempt = ?4 AND lease_expires_at > ?5 AND status IN ('running', 'partial')
   AND (?6 > progress_percent OR ?7 <> coalesce(step, '')) AND limit_reached IS NOT 'events'
 
 -- name: record_progress
--- What changes neither the percent nor the step is no news and touches nothing. The pace of an attempt is measured from
+-- A report that changes neither the percent nor the step touches nothing. The pace of an attempt is measured from
 -- where it began to compute: not from what stored chunks brought, nor from what an attempt before it had done.
 UPDATE job_rows SET
     limit_reached = iif(event_seq + 1 >= ?9, 'events', limit_reached),
@@ -228,8 +228,8 @@ WHERE job = ?1 AND org = ?3 AND attempt = ?4 AND lease_expires_at > ?5 AND statu
   AND (?6 > progress_percent OR ?7 <> coalesce(step, '')) AND limit_reached IS NOT 'events'
 
 -- name: showing_jobs
--- What a partial snapshot changes, with the place of who asks; nothing where the attempt has no lease any more. A worker that
--- was told of a failed commit writes again: a snapshot that is there already changes nothing. The first one that does not fit any
+-- What a partial snapshot changes, with the index of the write; no row where the lease is lost. A worker that
+-- got an error for a commit writes again: a stored snapshot changes nothing. The first one that does not fit any
 -- more is progress without a snapshot, and says so; those after it change nothing.
 SELECT ?1, job, event_seq + 1, max(progress_percent, ?6), coalesce(?7, step),
     CASE WHEN event_seq + 1 >= ?12 THEN 'events' WHEN partial_bytes + ?10 > ?11 THEN 'partials' END, partial_count + 1
@@ -255,24 +255,24 @@ WHERE job = ?1 AND org = ?3 AND attempt = ?4 AND lease_expires_at > ?5 AND statu
   AND NOT EXISTS (SELECT 1 FROM result_rows AS shown WHERE shown.result_id = ?9) AND limit_reached IS NULL
 
 -- name: record_checkpoint
--- The first value of a chunk counts; a checkpoint has no event, it is not news for people.
+-- The first value of a chunk counts; a checkpoint has no event.
 INSERT INTO chunk_rows (job, org, chunk_key, created_at, payload)
 SELECT job, org, :key, :now, :payload
 FROM job_rows WHERE job_id = :job_id AND org = :org AND status IN ('running', 'partial') AND {fence}
 ON CONFLICT DO NOTHING
 
 -- name: holds_lease
--- The bound that the job has reached, where the attempt may still write.
+-- The limit that the job has reached, where the attempt still holds its lease.
 SELECT limit_reached FROM job_rows WHERE job_id = :job_id AND org = :org AND {fence}
 
 -- name: completing_jobs
--- What the end of a job tells and counts, with the place of who asks; nothing where the attempt has no lease any more. It is
--- asked for apart from the change: an UPDATE that returns rows keeps them in a table of its own, which costs more than a look.
+-- The values of a job's end, with the index of the write; no row where the lease is lost. It is
+-- a statement of its own: an UPDATE with RETURNING materialises its rows, which costs more than a look-up.
 SELECT ?1, job, event_seq + 1, partial_count, analysis, paced_percent, paced_at FROM job_rows
 WHERE job_id = ?2 AND org = ?3 AND attempt = ?4 AND lease_expires_at > ?5 AND status IN ('running', 'partial')
 
 -- name: end_completed
--- The lease goes with the end: whoever still holds it, and only that one, may write the end.
+-- The lease ends with the job: only its holder may write the end.
 UPDATE job_rows SET
     status = 'completed', progress_percent = 100, result_id = ?2, finished_at = ?3, updated_at = ?3,
     event_seq = event_seq + 1, canceled_by = NULL, cancel_reason = NULL, estimated_seconds = 0,
@@ -312,8 +312,8 @@ WHERE job_id = :job_id AND org = :org AND status IN ('running', 'partial') AND c
 RETURNING job, event_seq, analysis
 
 -- name: end_canceled
--- Who asked and why was noted with the request; a cancel without one brings its own words. The worker of an attempt has to hold
--- its lease; a job that nobody holds is canceled by whoever asks.
+-- The requester and the reason were stored with the request; a cancel without one brings its own. A worker has to hold
+-- its lease; a job without a live lease is canceled by any caller.
 UPDATE job_rows SET
     status = 'canceled', finished_at = :now, canceled_at = :now, updated_at = :now,
     canceled_by = coalesce(canceled_by, :by), cancel_reason = coalesce(cancel_reason, :reason),
@@ -343,14 +343,14 @@ WHERE job.deadline_at IS NOT NULL
 ORDER BY job.job LIMIT :limit
 
 -- name: sweepable_one
--- The same asked again by the writer, with what the decision needs.
+-- The same checked again by the writer, with the values of the decision.
 SELECT deadline_at, attempt_started_at, timeout_seconds, retry_count, max_retries, lost_count, cancel_requested_at, cancel_reason
 FROM job_rows
 WHERE job_id = :job_id AND org = :org AND attempt = :attempt AND lease_expires_at IS NOT NULL
   AND (lease_expires_at <= :now OR deadline_at + :grace <= :now OR cancel_requested_at + :cancel_grace <= :now)
 
 -- name: tidy_lanes
--- A lane that is empty and behind the virtual clock says nothing: its org would join at the clock anyway.
+-- A lane that is empty and behind the virtual clock holds no information: its org would join at the clock anyway.
 DELETE FROM lane_rows
 WHERE waiting = 0 AND due_at IS NULL AND virtual_start <= (SELECT virtual_now FROM lane_clock)
 
@@ -369,20 +369,20 @@ SELECT virtual_now FROM lane_clock
 SELECT org_id, analysis, waiting, max(virtual_start, (SELECT virtual_now FROM lane_clock)) FROM lanes WHERE waiting > 0
 
 -- name: all_runs
--- What runs, as far as estimates need it.
+-- Running jobs, as far as estimates need them.
 SELECT orgs.org_id, analyses.name, job.attempt_started_at, job.progress_percent, job.paced_percent, job.paced_at, job.progress_at
 FROM job_rows AS job INDEXED BY idx_jobs_timeout_detection
 JOIN orgs ON orgs.org = job.org JOIN analyses ON analyses.analysis = job.analysis
 WHERE job.deadline_at IS NOT NULL AND job.lease_expires_at > :now
 
 -- name: pulses
--- How the followed jobs of all orgs are doing, in one look.
+-- The fingerprints of followed jobs of all orgs, in one query.
 SELECT job.org_id, job.job_id, job.event_seq, job.result_expired_at IS NOT NULL, job.events_expired_at IS NOT NULL,
     job.lease_expires_at, job.held_at
 FROM json_each(:jobs) AS followed CROSS JOIN jobs AS job
 ON job.org_id = followed.value ->> 0 AND job.job_id = followed.value ->> 1
 
 -- name: org_pulses
--- A mark of each followed org that any change of its jobs changes.
+-- A version of each followed org that changes with any of its jobs.
 SELECT followed.value, CAST(coalesce(orgs.version, 0) AS TEXT)
 FROM json_each(:orgs) AS followed LEFT JOIN orgs ON orgs.org_id = followed.value

@@ -1,8 +1,8 @@
-"""A copy of a file while it is served, and a copy put in a file's place.
+"""Backups of a SQLite file while it is served, and their restore.
 
-The copy is of one moment: a read transaction is held on the source while its pages are copied, so that writers neither
-wait nor make the copy begin again; only the log grows meanwhile. A copy is made under another name, checked,
-synchronised and moved to its place when it is whole: whoever looks there finds the old file, the new one or none.
+The copy is a snapshot: a read transaction is held on the source while its pages are copied, so that writers neither
+wait nor restart the copy; only the log grows meanwhile. A copy is made under another name, checked,
+synced and renamed when complete: a reader finds the old file, the new one or none.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ from langlauf.store.sqlite.connection import applied_migrations, open_connection
 from langlauf.store.sqlite.snapshot import refuse_unfinished
 from langlauf.store.tools.verify import Watch
 
-#: Pages in one step: after each, the bar moves and an interruption is noticed.
+#: Pages of one step: after each the progress is reported and an interrupt is noticed.
 _PAGES = 2_048
 _HEADER = b"SQLite format 3\0"
 #: Tables that only a store has.
@@ -39,12 +39,12 @@ _HAS_SECRETS = "SELECT 1 FROM sqlite_schema WHERE name = 'signing_secrets'"
 _OWNER_READ = "SELECT secret FROM signing_secrets WHERE purpose = ?"
 _OWNER_WRITE = "UPDATE signing_secrets SET secret = ? WHERE purpose = ?"
 _BESIDE = ("-wal", "-shm", "-journal")
-#: The file beside a store that names its last backup: the store itself may be damaged when it is asked for.
+#: The file beside a store that names its last backup: the store itself may be damaged when it is needed.
 _LAST = ".last-backup"
 
 
 class BackupRefused(StoreError):
-    """What is there is not overwritten, or what was given is no backup."""
+    """The target exists, or the file is no backup."""
 
 
 class BackupReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,14 +55,14 @@ class BackupReport(msgspec.Struct, frozen=True, kw_only=True):
     schema: int
     bytes: int
     tables: dict[str, int]
-    #: where the file is that was there before
+    #: where the replaced file is
     kept: str | None = None
     #: what of the source could not be read
     unseen: str | None = None
 
 
 def back_up(path: str, target: Path, *, force: bool, watch: Watch = lambda *_: None) -> BackupReport:
-    """Copies the store at a path, beside whoever serves it."""
+    """Back up the store at a path while it is served."""
     if not Path(path).is_file():
         raise StoreUnavailable(f"there is no store at {path}")
     if target.exists() and not force:
@@ -95,7 +95,7 @@ def last_backup(path: str) -> Path | None:
 
 
 def _remember(path: str, target: Path) -> None:
-    """Write down where the backup is; a folder that takes no file, such as a read-only mount, does not spoil it."""
+    """Record where the backup is; a read-only folder is ignored."""
     with contextlib.suppress(OSError):
         note = os.open(f"{path}{_LAST}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(note, "w", encoding="utf-8") as written:
@@ -103,7 +103,7 @@ def _remember(path: str, target: Path) -> None:
 
 
 def put_back(file: Path, path: str, *, force: bool, watch: Watch = lambda *_: None) -> BackupReport:
-    """Makes a backup the store at a path. What is there is only replaced by force, and then kept aside."""
+    """Restore a backup to a path. An existing store is replaced only by force, and then kept aside."""
     target = Path(path)
     there = [one for one in (target, *(Path(f"{path}{end}") for end in _BESIDE)) if one.exists()]
     if there and not force:
@@ -140,7 +140,7 @@ def _opened(path: str) -> apsw.Connection:
 
 @contextmanager
 def _reading(name: str, connection: apsw.Connection) -> Iterator[apsw.Connection]:
-    """One moment of a file, for as long as it takes."""
+    """Yield a connection with an open read transaction on the file."""
     try:
         connection.execute("BEGIN")
         connection.execute("SELECT 1 FROM sqlite_schema").fetchall()
@@ -159,7 +159,7 @@ def _reading(name: str, connection: apsw.Connection) -> Iterator[apsw.Connection
 
 @contextmanager
 def _beside(target: Path) -> Iterator[Path]:
-    """A new file in the same folder, its owner's alone. It is gone at the end unless it was moved."""
+    """Yield a new private file in the same folder, which is deleted at the end unless it was renamed."""
     try:
         target.absolute().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(dir=target.absolute().parent, prefix=f".{target.name}.", suffix=".part")
@@ -175,10 +175,10 @@ def _beside(target: Path) -> Iterator[Path]:
 
 
 def _copied(source: apsw.Connection, making: Path, watch: Watch) -> dict[str, int]:
-    """Copies all pages, and tells how many rows the copy has: as many as the source."""
+    """Copy all pages, check the copy, and return its row counts."""
     copy = apsw.Connection(str(making))
     try:
-        # The file is nobody's until it is moved: it is synchronised once, at the end.
+        # The file is synced once, before it is renamed.
         copy.execute("PRAGMA synchronous = OFF")
         with copy.backup("main", source, "main") as pages:
             while not pages.done:
@@ -194,7 +194,7 @@ def _copied(source: apsw.Connection, making: Path, watch: Watch) -> dict[str, in
 
 
 def _checked(file: Path, watch: Watch) -> dict[str, int]:
-    """Reads the copy as it is on disk: sound, with every row where it belongs."""
+    """Check the copy on disk and return its row counts."""
     connection = open_untouched(file)
     try:
         watch("checking", 0, 1)
@@ -249,7 +249,7 @@ def _refuse_strange(file: Path, source: apsw.Connection) -> None:
 
 
 def _owner_in(target: Path) -> bytes | None:
-    """What the store that is replaced calls itself towards blobs; None where there is none, or it does not say."""
+    """Return the blob owner secret of the store to replace; None where there is none."""
     if not target.exists():
         return None
     try:
@@ -280,7 +280,7 @@ def _rename_owner(making: Path, replaced: bytes | None) -> None:
 
 
 def _put_aside(target: Path) -> Path:
-    """Renames what is there; a store that somebody has open is left alone."""
+    """Move the existing store aside; raise where a process has it open."""
     _refuse_in_use(target)
     mark = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     kept = target.with_name(f"{target.name}.before-{mark}")
@@ -291,7 +291,7 @@ def _put_aside(target: Path) -> Path:
 
 
 def _refuse_in_use(target: Path) -> None:
-    """Whoever has a file with a log open holds a lock on it that exclusive use does not get past."""
+    """Raise where a process has the file open: its shared lock refuses exclusive use."""
     if not target.exists():
         return
     connection = apsw.Connection(str(target), flags=apsw.SQLITE_OPEN_READWRITE)
@@ -307,7 +307,7 @@ def _refuse_in_use(target: Path) -> None:
 
 
 def _moved(making: Path, target: Path, *, force: bool) -> None:
-    """Synchronises the file and gives it its name; one that came meanwhile is not overwritten unless by force."""
+    """Sync the file and rename it; a file that appeared meanwhile is overwritten only by force."""
     descriptor = os.open(making, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""Reading blobs one by one, for the commands that go over a whole store and have nothing else to do."""
+"""Blocking reads of blobs, for commands over a whole store."""
 
 import asyncio
 from types import TracebackType
@@ -12,7 +12,7 @@ from langlauf.store.blobs.protocol import Blobs
 
 
 class BlockingPayloads:
-    """Payloads of any store that keeps them there, on an event loop of its own."""
+    """Reads payloads of any store in this storage, on an event loop of its own."""
 
     def __init__(self, blobs: Blobs, *, seconds: float) -> None:
         self._blobs = blobs
@@ -27,9 +27,9 @@ class BlockingPayloads:
         self._runner.close()
 
     def read(self, store: str, org_id: str, job_id: str, ref: str) -> str:
-        """The payload, byte for byte; raises `PayloadUnavailable` with what is wrong with it.
+        """Return the payload, byte for byte; raises `PayloadUnavailable` with what is wrong with it.
 
-        Where nothing can be said, because the place does not answer, it is `StoreUnavailable` alone.
+        Storage that does not answer raises `StoreUnavailable`.
         """
         known = read_ref(ref)
         if known is None:
@@ -43,7 +43,7 @@ class BlockingPayloads:
         return data.decode()
 
     def owner(self, store: str) -> OwnerMark | None:
-        """The store that the blobs in a folder belong to; None where nothing says so."""
+        """Return the store that the blobs in a folder belong to; None where nothing says so."""
         data = self._runner.run(self._get(key_of(store), LARGEST_MARK))
         return None if data is None else read_mark(data)
 

@@ -1,4 +1,4 @@
-"""What commands do with a whole store, wherever it is: each driver has its own way to the same."""
+"""Commands over a whole store, by the driver of its location."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -16,7 +16,7 @@ from langlauf.store.tools.verify import Violation, Watch
 
 
 def check_store(place: StoreLocation, *, watch: Watch, payloads: BlockingPayloads | None) -> Iterator[Violation]:
-    """What breaks a rule, warnings included, as it is found. Without `payloads` blobs are only counted."""
+    """Return violations, warnings included, as they are found. Without `payloads` blobs are only counted."""
     if isinstance(place, PostgresLocation):
         from langlauf.store.postgres.snapshot import check_database
 
@@ -25,7 +25,7 @@ def check_store(place: StoreLocation, *, watch: Watch, payloads: BlockingPayload
 
 
 def inspector_of(place: StoreLocation, *, seconds: float) -> Inspector:
-    """Looks at a store, whatever its state; each question may take so long. Raises `StoreError` where there is none."""
+    """Return an inspector of a store in any state; each query may take so long. Raise `StoreError` without a store."""
     if isinstance(place, PostgresLocation):
         from langlauf.store.postgres.inspection import PostgresInspector
 
@@ -34,7 +34,7 @@ def inspector_of(place: StoreLocation, *, seconds: float) -> Inspector:
 
 
 def copy_store(source: StoreLocation, target: StoreLocation, *, running: bool, watch: Watch) -> CopyReport:
-    """Copies all of one store into an empty one, or goes on with it; raises `CopyRefused` where that may not be."""
+    """Copy a whole store into an empty one, or resume a copy; raise `CopyRefused` where it must not be copied."""
     if source.shown == target.shown:
         raise CopyRefused(f"{source.shown} cannot be copied into itself")
     with _reading(source)() as first:

@@ -1,4 +1,4 @@
-"""Judges a job's log, event by event: what it must look like, and whether the job's row says the same."""
+"""The check of a job's event log, event by event, and against the job's row."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ _NEWS = frozenset({EventType.PROGRESS, EventType.PARTIAL})
 
 
 class EventLogCheck:
-    """Takes the events of one job in order, then compares with its row. Keeps the first finding of each rule.
+    """Checks the events of one job in order, then its row. Keeps the first violation of each rule.
 
     A job that was imported may have holes in its log, so only what is there is judged, not what it adds up to.
     """
@@ -51,7 +51,7 @@ class EventLogCheck:
         self._seq, self._time = seq, occurred_at
 
     def finish(self) -> dict[str, str]:
-        """What was found, by rule, once the log has ended."""
+        """Return the evidence by rule, once the log has ended."""
         job = self._job
         if job.imported_at is not None:
             if self._seq > job.event_seq:
@@ -84,7 +84,7 @@ class EventLogCheck:
         except msgspec.DecodeError as error:
             self._find("event_types", f"event {seq} has a payload that is not JSON: {error}")
             return {}
-        # Text with escapes can hide a secret from a look at the raw JSON, and look like one where there is none.
+        # Escapes in raw JSON can hide a secret, or look like one.
         if ("\\" in payload or redact(payload) != payload) and redact_json(facts) != facts:
             self._find("no_secrets", f"the payload of event {seq}")
         return facts if isinstance(facts, dict) else {}
@@ -103,7 +103,7 @@ class EventLogCheck:
         if self._state in TERMINAL:
             self._find("nothing_after_end", f"event {seq}, {kind}, comes after the end")
         elif self._seq == 0:
-            target = target or Status.QUEUED  # a wrong beginning is told by its own rule
+            target = target or Status.QUEUED  # a wrong first event is a violation of its own rule
         elif target is None and self._state not in STARTED:
             self._find("legal_transitions", f"event {seq}, {kind}, in state {self._state}")
         elif target is not None and not is_legal(self._state, target):

@@ -1,7 +1,7 @@
-"""What `doctor` asks of a store: plain facts, read without changing anything, beside running servers.
+"""Facts about a store for `doctor`, read without changing anything, beside running servers.
 
-Each driver has an examiner. It opens what is there, whatever its state: a schema of another version, a file that is
-damaged, a server that is set up badly. Nothing is migrated, settled or made. Each question is bounded in time.
+Each driver has an inspector. It opens a store in any state: a schema of another version, a file that is
+damaged, a misconfigured server. Nothing is migrated or created. Each query has a time limit.
 """
 
 from abc import ABC, abstractmethod
@@ -19,12 +19,12 @@ from langlauf.store.blobs.names import IDENTITY, store_name
 from langlauf.store.blobs.owner import INSTANCE, OwnerMark, StoreIdentity, mark_of
 
 Kind = Literal["sqlite", "postgres"]
-#: What retention takes, each by its own age.
+#: The kinds of records that retention removes, each by its own age.
 RetiredKind = Literal["results", "events", "jobs"]
 
 
 class SchemaFacts(NamedTuple):
-    """The number of the schema that was found, the one that this program has, and whence a copy is under way."""
+    """The schema version of the store, the one of this program, and the source of an unfinished copy."""
 
     found: int
     known: int
@@ -32,7 +32,7 @@ class SchemaFacts(NamedTuple):
 
 
 class ClockFacts(NamedTuple):
-    """The store's time, and that of this machine at the same moment, as sure as the way there was short."""
+    """The time of the store and of this machine at the same moment; the doubt is the round trip."""
 
     store: Instant
     machine: Instant
@@ -40,7 +40,7 @@ class ClockFacts(NamedTuple):
 
 
 class BlobReference(NamedTuple):
-    """A payload outside of the store, as a row names it."""
+    """A blob as a row references it."""
 
     org_id: str
     job_id: str
@@ -49,7 +49,7 @@ class BlobReference(NamedTuple):
 
 
 class PathFacts(NamedTuple):
-    """A file or folder and who may touch it."""
+    """A file or folder and its mode."""
 
     path: str
     mode: int
@@ -84,7 +84,7 @@ class HotTable(NamedTuple):
     name: str
     live: int
     dead: int
-    #: the last time that dead rows were removed, by whomever; seconds ago
+    #: seconds since the last vacuum
     vacuumed_ago: float | None
 
 
@@ -138,35 +138,35 @@ class RightsSeen(msgspec.Struct, frozen=True, kw_only=True):
     boundless_roles: list[str]
     #: tables of tenants' rows where row-level security is not on, or not forced on their owner
     unguarded_tables: list[str]
-    #: what everybody may touch
+    #: objects that every role may access
     open_to_all: list[str]
 
 
 class DeliveriesSeen(NamedTuple):
-    """Messages to the outside: how many wait, and who gets nothing at present."""
+    """Deliveries: how many are pending, and which receivers are paused or disabled."""
 
     pending: int
-    #: since when the longest overdue of a lane that is not paused is due
+    #: when the most overdue message of a lane that is not paused was due
     oldest_due: Instant | None
     paused_lanes: int
     disabled_endpoints: int
 
 
 class Inspector(Protocol):
-    """Looks at one store. Whatever cannot be asked raises `StoreError`, and says why."""
+    """Inspects one store. A query that fails raises `StoreError` with the reason."""
 
     @property
     def kind(self) -> Kind:
         """Which driver it is of."""
 
     def schema(self) -> SchemaFacts:
-        """Which schema is there."""
+        """Return which schema is there."""
 
     def changed_objects(self) -> list[str]:
-        """What of the schema is not as the migrations made it."""
+        """Return schema objects that differ from the migrations."""
 
     def damages(self) -> list[str]:
-        """What the database says is damaged; raises `TimeoutError` where that takes too long to find out."""
+        """Return what the database says is damaged; raises `TimeoutError` where that takes too long to find out."""
 
     def clock(self) -> ClockFacts:
         """Both times."""
@@ -175,13 +175,13 @@ class Inspector(Protocol):
         """Who works, or did so lately."""
 
     def queues(self, most: int) -> list[WaitingJobs]:
-        """What waits, by org and analysis."""
+        """Return what waits, by org and analysis."""
 
     def underway(self, most: int) -> list[StartedJob]:
-        """What runs or waits for its next attempt."""
+        """Return what runs or waits for its next attempt."""
 
     def duties(self) -> list[DutySuccess]:
-        """When upkeep last succeeded."""
+        """Return when each maintenance duty last succeeded."""
 
     def kept_beyond(self, kind: RetiredKind, before: Instant, most: int) -> tuple[int, int]:
         """Of the youngest jobs that ended before a time, how many there are and how many still have it."""
@@ -193,42 +193,42 @@ class Inspector(Protocol):
         """Whether callers are asked for keys."""
 
     def blobs(self, most: int) -> list[BlobReference]:
-        """What the jobs that ended last keep outside of the store."""
+        """Return what the jobs that ended last keep outside of the store."""
 
     def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], ReferencedPayloads]:
-        """What these jobs still name outside of the store."""
+        """Return the blobs that these jobs still reference."""
 
     def blob_folder(self) -> str | None:
-        """The folder of its blobs; None where it never had any."""
+        """Return the folder of its blobs; None where it never had any."""
 
     def blob_owner(self) -> OwnerMark | None:
-        """What it would call itself beside its blobs; None where no server has started on them yet."""
+        """Return the owner mark of this store; None where no server has started with its blobs yet."""
 
     def interrupt(self) -> None:
-        """Ends the question that is under way, from another thread."""
+        """End the question that is under way, from another thread."""
 
     def close(self) -> None:
-        """Lets go."""
+        """Close it."""
 
 
 class FileInspector(Inspector, Protocol):
-    """Of a file."""
+    """Inspects a file."""
 
     def file(self) -> FileFacts:
-        """The file as such."""
+        """Return the file as such."""
 
     def loose_rows(self) -> list[str]:
-        """Rows that belong to a row which is not there; raises `TimeoutError` where that takes too long."""
+        """Return rows that belong to a row which is not there; raises `TimeoutError` where that takes too long."""
 
 
 class ServerInspector(Inspector, Protocol):
-    """Of a database."""
+    """Inspects a database."""
 
     def server(self) -> ServerFacts:
-        """The server as such."""
+        """Return facts about the server."""
 
     def session(self) -> SessionSeen:
-        """A session of the program."""
+        """Return a session of the program."""
 
     def rights(self) -> RightsSeen:
         """Who may do what."""
@@ -241,19 +241,19 @@ class ServerInspector(Inspector, Protocol):
 
 
 class SharedInspector(ABC):
-    """The questions that every store answers by one query: only how it is asked differs."""
+    """Inspections that are one query in every driver."""
 
     @abstractmethod
     def _ask(self, query: str, /, **values: Any) -> list[Any]:
-        """The rows of a query. Values have the order that a function of that name has."""
+        """Return the rows of a query. Values have the order that a function of that name has."""
 
     @abstractmethod
     def _secret(self, purpose: str) -> bytes | None:
-        """A secret, where one was made."""
+        """Return a secret, where one was made."""
 
     @abstractmethod
     def _identity(self) -> StoreIdentity:
-        """Where the store is."""
+        """Return the identity of the store."""
 
     def workers(self) -> list[WorkerStatus]:
         return [worker_from(row) for row in self._ask("all_workers")]

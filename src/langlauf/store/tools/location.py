@@ -1,4 +1,4 @@
-"""Where a store is: turns what a person writes into a place, a SQLite file or a PostgreSQL database."""
+"""The location of a store: a SQLite file or a PostgreSQL database, parsed from the setting."""
 
 import re
 from importlib.util import find_spec
@@ -43,7 +43,7 @@ StoreLocation = SqliteLocation | PostgresLocation
 
 
 def parse_location(text: str) -> StoreLocation:
-    """The place that a text names."""
+    """Return the location that a text names."""
     match = _SCHEME.match(text)
     if match is None or match[1].lower() not in _POSTGRES:
         return SqliteLocation(*resolve_sqlite_path(text))
@@ -53,7 +53,7 @@ def parse_location(text: str) -> StoreLocation:
 
 
 def shown_database(url: str) -> str:
-    """The host and the database of a URL, without who connects and how; a URL that cannot be read is refused.
+    """Return the host and the database of a URL, without who connects and how; a URL that cannot be read is refused.
 
     What is refused is not shown: it may be a password with a character in it that means something in a URL.
     """
@@ -92,7 +92,7 @@ def resolve_sqlite_path(text: str) -> tuple[str, Path | None]:
 
 
 def _path_of(text: str) -> str | None:
-    """The path in a text; None for a store in memory."""
+    """Return the path in a text; None for a store in memory."""
     if text in ("memory://", MEMORY):
         return None
     match = _SCHEME.match(text)
@@ -109,6 +109,6 @@ def _path_of(text: str) -> str | None:
 
 
 def _shown(scheme: str, rest: str) -> str:
-    """A URL may hold a password: only its host is shown."""
+    """Show the host only: the URL may hold a password."""
     host = rest.rpartition("@")[2].partition("/")[0]
     return f"{scheme}://{host}/…"

@@ -63,36 +63,36 @@ def by(*key: str) -> RowOrder:
 class CopySource(ABC):
     """A store to read, as it was at one moment."""
 
-    #: how it is told apart from others
+    #: its unique name
     name: str
     orders: Mapping[str, RowOrder]
 
     @abstractmethod
     def _read(self, table: str, sql: str, **values: Any) -> Iterator[Row]:
-        """The rows that a query gives, which are those of a table."""
+        """Return the rows that a query gives, which are those of a table."""
 
     @abstractmethod
     def _now(self) -> Instant:
-        """The store's time."""
+        """Return the store's time."""
 
     def rows(self, table: Table, behind: Sequence[Any] | None = None) -> Iterator[Row]:
-        """The rows of a table in the order of their keys, from the first one or behind one."""
+        """Return the rows of a table in the order of their keys, from the first one or behind one."""
         query = _QUERIES["read_rows" if behind is None else "read_rows_behind"]
         _, order, place = self.orders[table.name]
         sql = query.format(columns=", ".join(table.columns), table=table.name, order=order, behind=place)
         return self._read(table.name, sql, **{f"key{place}": value for place, value in enumerate(behind or ())})
 
     def key(self, table: Table, row: Row) -> list[Any]:
-        """The key of a row."""
+        """Return the key of a row."""
         return [row[table.columns.index(column)] for column in self.orders[table.name].key]
 
     def count(self, table: Table) -> int:
-        """How many rows a table has."""
+        """Return how many rows a table has."""
         [(count,)] = self._read(table.name, _QUERIES["count_rows"].format(table=table.name))
         return int(count)
 
     def live_leases(self) -> int:
-        """How many attempts run."""
+        """Return how many attempts run."""
         [(count,)] = self._read("leases", _QUERIES["live_leases"], now=self._now())
         return int(count)
 
@@ -104,19 +104,19 @@ class CopyTarget(ABC):
 
     @abstractmethod
     def _transaction(self) -> AbstractContextManager[None]:
-        """What is done inside is done together."""
+        """Run the block in one transaction."""
 
     @abstractmethod
     def _run(self, sql: str, **values: Any) -> list[Row]:
-        """Runs a statement."""
+        """Run a statement."""
 
     @abstractmethod
     def _put(self, table: Table, rows: Sequence[Row]) -> None:
-        """Brings rows."""
+        """Insert rows."""
 
     @abstractmethod
     def _complete(self) -> None:
-        """Makes what was not copied."""
+        """Make what was not copied."""
 
     def progress(self) -> CopyProgress | None:
         """How far a copy into this store is, if one is under way."""
@@ -125,18 +125,18 @@ class CopyTarget(ABC):
         return CopyProgress(*rows[0]) if rows else None
 
     def begin(self, progress: CopyProgress) -> None:
-        """Notes that a copy is under way."""
+        """Save that a copy is under way."""
         with self._transaction():
             self._run(_QUERIES["begin_copy"], **_values(progress))
 
     def put(self, table: Table, rows: Sequence[Row], before: CopyProgress, after: CopyProgress) -> None:
-        """Brings rows and moves the note on; raises `CopyRefused` where somebody else moved it."""
+        """Insert rows and save the progress; raise `CopyRefused` where another process saved it meanwhile."""
         with self._transaction():
             self._move("move_copy", **_values(after), from_table=before.table, from_position=before.position)
             self._put(table, rows)
 
     def finish(self, before: CopyProgress) -> None:
-        """Makes what was not copied, and removes the note: the store may be used."""
+        """Derive what was not copied and delete the progress row, which releases the store for use."""
         with self._transaction():
             self._complete()
             self._move("end_copy", **_values(before))
@@ -183,7 +183,7 @@ class StoreCopy:
         self._watch = watch
 
     def run(self, *, running: bool) -> CopyReport:
-        """Copies what is missing, compares, and lets the target be used if it is the same.
+        """Copy what is missing, compare, and release the target for use if both are equal.
 
         With `running`, attempts that run count as lost: their leases come along, end by themselves, and are swept.
         """
@@ -264,7 +264,7 @@ class StoreCopy:
 
 
 def digest_of(rows: Iterable[Row]) -> tuple[int, str]:
-    """How many rows, and a digest of them that does not depend on their order."""
+    """Return how many rows, and a digest of them that does not depend on their order."""
     count, total = 0, 0
     for row in rows:
         count += 1
@@ -273,7 +273,7 @@ def digest_of(rows: Iterable[Row]) -> tuple[int, str]:
 
 
 def batches(table: Table, rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """Divides rows so that no transaction takes long, whatever they hold."""
+    """Divide rows so that no transaction takes long, whatever they hold."""
     heavy = [place for place, column in enumerate(table.columns) if column in _HEAVY]
     batch: list[Row] = []
     size = 0

@@ -22,7 +22,7 @@ TABLES = (
     Table("job_inputs", ("org_id", "job_id", "queued_at", "payload")),
     Table("job_events", Event.__struct_fields__),
     Table("job_results", (*Snapshot.__struct_fields__, "payload", "views", "schema_text")),
-    # What people are told of a job's end follows from the job, and is in no table.
+    # In-app messages about the end of a job are derived from the job, and are in no table.
     Table("outbox", Notification.__struct_fields__),
     Table("delivery_attempts", DeliveryAttempt.__struct_fields__),
     Table("delivery_lanes", ("org_id", "lane", "failures", "failing_since", "paused_until")),

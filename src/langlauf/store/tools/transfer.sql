@@ -20,7 +20,7 @@ SELECT source, table_name, position FROM copying
 INSERT INTO copying (only_row, source, table_name, position) VALUES (1, :source, :table, :position)
 
 -- name: move_copy
--- Only where nobody else moved it meanwhile.
+-- Only where no other process moved it meanwhile.
 UPDATE copying SET table_name = :table, position = :position
 WHERE source = :source AND table_name = :from_table AND position IS NOT DISTINCT FROM :from_position
 RETURNING 1

@@ -20,7 +20,7 @@ from langlauf.store.rows import job_from
 from langlauf.store.tools.blocking_payloads import BlockingPayloads
 from langlauf.store.tools.event_log import EventLogCheck
 
-#: Told of each step: what is checked, how much of it is done, how much there is.
+#: Called for each step: what is checked, how much of it is done, the total.
 Watch = Callable[[str, int, int], None]
 
 
@@ -125,7 +125,7 @@ _SPELLED = re.compile(r"\{(\w+):([\w.]+)\}")
 
 
 def rule_queries(spelling: Mapping[str, str]) -> dict[str, str]:
-    """The queries of `verify.sql`, with what databases spell differently as one of them does."""
+    """Return the queries of `verify.sql` in the dialect of one database."""
     text = resources.files("langlauf.store.tools").joinpath("verify.sql").read_text("utf-8")
     return parse(_SPELLED.sub(lambda found: spelling[found[1]].format(found[2]), text))
 
@@ -143,28 +143,28 @@ class StoreSnapshot(Protocol):
         """Whether there is a query of this name."""
 
     def rows(self, query: str, /, **values: Any) -> Iterable[Row]:
-        """The rows of a query by its name. Values that it does not ask for are left out."""
+        """Return the rows of a query by its name. Values that it does not ask for are left out."""
 
     def rows_now(self, query: str, /, **values: Any) -> list[Row]:
-        """The same as the store is now, some time after the snapshot."""
+        """Return the rows as they are now, some time after the snapshot."""
 
     def tables_of_orgs(self) -> list[str]:
-        """Every table with rows of orgs, by what the database itself says."""
+        """Return every table with rows of orgs, by what the database itself says."""
 
     def rows_of_org(self, table: str, org_id: str) -> Iterable[dict[str, Any]]:
-        """The rows of an org in one of them, by column."""
+        """Return the rows of an org in one of them, by column."""
 
     def damages(self) -> Iterable[str]:
-        """What the database itself says is damaged."""
+        """Return what the database itself says is damaged."""
 
     def changed_objects(self) -> Iterable[str]:
-        """What of the schema is not as the migrations made it; it may have more."""
+        """Return schema objects that differ from the migrations; additional ones are allowed."""
 
 
 def check(
     snapshot: StoreSnapshot, now: Instant, *, watch: Watch = lambda *_: None, payloads: BlockingPayloads | None = None
 ) -> Iterator[Violation]:
-    """What breaks a rule, warnings included, as it is found. Without `payloads` blobs are only counted."""
+    """Yield violations, warnings included, as they are found. Without `payloads` blobs are only counted."""
     run = _Check(snapshot, now, watch)
     yield from run.rules()
     yield from run.hashes()
@@ -199,7 +199,7 @@ class _Check:
                 yield Violation("payload_hash", org_id, job_id, str(kept))
 
     def logs(self) -> Iterator[Violation]:
-        """Walks over jobs and events side by side: both are in the order of `job_position`."""
+        """Walk over jobs and events side by side: both are in the order of `job_position`."""
         total = self._count("how_many_jobs")
         events = iter(self._rows("all_events"))
         event = next(events, None)
@@ -217,13 +217,13 @@ class _Check:
         self._watch("logs", total, total)
 
     def deliveries(self) -> Iterator[Violation]:
-        """Looks at what receivers said, and at what is said of them."""
+        """Check the replies of receivers and the errors about them."""
         for org_id, job_id, where, text in self._rows("delivery_texts"):
             if redact(text) != text:
                 yield Violation("no_secrets", org_id, job_id, where)
 
     def blobs(self, payloads: BlockingPayloads | None) -> Iterator[Violation]:
-        """Reads every blob that a row of this snapshot names."""
+        """Read every blob that a row of this snapshot names."""
         total = self._count("how_many_blobs")
         if payloads is None:
             if total:
@@ -248,7 +248,7 @@ class _Check:
 
 
 def job_position(org_id: str, job_id: str) -> tuple[str, str]:
-    """Where a job stands in the order in which every store gives jobs and their rows."""
+    """Return the sort key of a job in the order in which every store returns jobs and their rows."""
     return job_id, org_id
 
 

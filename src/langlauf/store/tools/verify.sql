@@ -193,7 +193,7 @@ SELECT org_id, job_id, 'result_id ' || coalesce(result_id, 'null') || ', newest 
 WHERE result_id IS DISTINCT FROM newest AND imported_at IS NULL
 
 -- name: blobs
--- Not a rule: what lies outside of the database, for whoever looks there.
+-- Not a rule: the blobs that rows reference.
 SELECT org_id, job_id, result_id, result_payload_ref FROM job_results
 WHERE result_payload_ref <> 'inline:' AND removed_at IS NULL
 
@@ -234,7 +234,7 @@ WHERE finished_at IS NOT NULL AND (
         WHERE result.org_id = job.org_id AND result.job_id = job.job_id AND result.removed_at IS NULL)))
 
 -- name: in_app_message
--- What people are told of an end follows from the job; only what an earlier system told is kept.
+-- In-app messages about an end are derived from the job; only those of an earlier system are stored.
 SELECT message.org_id, message.job_id, 'notification ' || message.notification_id || ' is kept'
 FROM outbox AS message JOIN jobs AS job ON job.org_id = message.org_id AND job.job_id = message.job_id
 WHERE message.channel = 'in_app' AND job.imported_at IS NULL
@@ -286,7 +286,7 @@ WHERE message.lane IS NOT NULL AND message.endpoint_id IS NULL AND NOT EXISTS (
       AND wish.target = message.target AND wish.lane = message.lane)
 
 -- name: delivery_states
--- What the earlier system left unsent has no lane: nobody sends it any more.
+-- Unsent messages of the earlier system have no lane, and are never sent.
 SELECT message.org_id, message.job_id, 'notification ' || message.notification_id || ' is ' || message.delivery_status
 FROM outbox AS message
 WHERE message.channel <> 'in_app' AND (

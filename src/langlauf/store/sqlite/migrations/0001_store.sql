@@ -25,7 +25,7 @@ CREATE TABLE analyses (
 
 INSERT INTO analyses (analysis, name) VALUES (0, '(default)');
 
--- One row per job, with its input while that is small, and its lease while somebody runs it.
+-- One row per job, with its input while that is small, and its lease while a worker runs it.
 CREATE TABLE job_rows (
     job                  INTEGER PRIMARY KEY,
     org                  INTEGER NOT NULL,
@@ -226,7 +226,7 @@ END;
 
 -- Fair queueing: a lane is one org's jobs of one analysis. The org with the lowest virtual start has the next turn, of those with
 -- the same the one that was served longest ago; all lanes of an org show the same. due_at is when the first of its jobs that had
--- started may go on, or earlier: whoever looks and finds nothing corrects it. It is never later, so that no job is overlooked.
+-- started may continue, or earlier: a claim that finds nothing corrects it. It is never later, so that no job is missed.
 CREATE TABLE lane_rows (
     org           INTEGER NOT NULL,
     analysis      INTEGER NOT NULL,
@@ -261,7 +261,7 @@ VALUES (1, lower(hex(randomblob(6))), CAST(unixepoch('now', 'subsec') * 1000000 
 
 -- Messages that go out, and those for people that an earlier system left. What people are told of a job's end is not stored: it
 -- follows from the job. A message knows where it goes: to an endpoint, or to the address that its job named. Messages of one
--- lane of an org wait for each other. Whoever sends one has claimed it until then. Tries are counted from `tries_from` on.
+-- lane of an org wait for each other. A sender claims a message until `claimed_until`. Tries count from `tries_from` on.
 CREATE TABLE outbox (
     org_id          TEXT    NOT NULL,
     notification_id TEXT    NOT NULL,
@@ -321,7 +321,7 @@ CREATE TABLE webhook_endpoints (
     CHECK ((disabled_at IS NULL) = (disabled_reason IS NULL))
 ) STRICT, WITHOUT ROWID;
 
--- What a submission asked to be told, and where.
+-- The subscriptions of a job: channel and receiver.
 CREATE TABLE job_wishes (
     org_id   TEXT NOT NULL,
     job_id   TEXT NOT NULL,
@@ -385,7 +385,7 @@ CREATE INDEX idx_mail_admissions_address ON mail_admissions (org_id, address, at
 -- Who may call: keys of orgs, and what signatures are made with.
 
 -- A key is made and revoked, never removed: that there ever was one is what closes a store to callers without. `version`
--- numbers these changes over all keys, so that whoever remembers keys asks for the changes alone.
+-- numbers these changes over all keys, so that a cache of keys reads the changes alone.
 CREATE TABLE api_keys (
     key_id       TEXT    PRIMARY KEY,
     org_id       TEXT    NOT NULL CHECK (length(org_id) BETWEEN 1 AND 128),
@@ -453,7 +453,7 @@ CREATE TABLE clocks (
     shift   INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- While all of another store is being copied into this one, a row says from where and how far; nobody serves it then.
+-- While another store is being copied into this one, a row says from where and how far; it is not served then.
 CREATE TABLE copying (
     only_row   INTEGER PRIMARY KEY CHECK (only_row = 1),
     source     TEXT    NOT NULL,
@@ -537,7 +537,7 @@ SELECT org.org_id, used.idempotency_key, job.job_id, lower(hex(job.payload_hash)
     used.job AS row
 FROM key_rows AS used JOIN job_rows AS job ON job.job = used.job JOIN orgs AS org ON org.org = used.org;
 
--- What people are told of the end of a job: its id is the job's, with 4 where the version of the UUID stands.
+-- In-app messages about the end of a job: their id is the job's, with 4 as the version of the UUID.
 CREATE VIEW messages AS
 SELECT org.org_id, substr(job.job_id, 1, 14) || '4' || substr(job.job_id, 16) AS notification_id, job.job_id,
     'in_app' AS channel, 'async.job.' || job.status AS template_key, 'pending' AS delivery_status, 0 AS attempt_count,
