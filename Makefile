@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
-# Many tests wait for a moment to come: there are twice as many runners as there are cores.
+# Many tests wait: use twice as many runners as cores.
 RUNNERS ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 2))')
 
 # Without compiled files every runner would compile and rewrite all tests anew: a quarter of a minute for each.
@@ -13,10 +13,10 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help run test test-all check style screenshots bench bench-peers faults abuse fuzz lock clean
 
-help: ## Say what there is
+help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
 
-run: $(VENV)/.run ## Install what is needed and serve the bundled analyses on http://127.0.0.1:8080
+run: $(VENV)/.run ## Install the dependencies and serve the bundled analyses on http://127.0.0.1:8080
 	@$(BIN)/langlauf serve
 
 test: style ## Check style and imports, then run types and tests: at most five minutes on two cores
@@ -24,7 +24,7 @@ test: style ## Check style and imports, then run types and tests: at most five m
 	@echo "== tests"   && $(BIN)/pytest -n $(RUNNERS) --dist worksteal
 
 test-all: export LANGLAUF_TEST_ALL := 1
-test-all: test ## The same with everything that is long, from a new seed; fails where the machine lacks something
+test-all: test ## The same with all long tests and a new seed; fails if the machine lacks a program
 
 check: style ## Check style, imports and types, without the tests
 	@echo "== types"   && $(BIN)/mypy
@@ -47,16 +47,16 @@ BENCH_FLAGS = $(if $(JOBS),--jobs $(JOBS)) $(if $(SECONDS),--seconds $(SECONDS))
 bench-peers: $(VENV)/.test ## Measure Langlauf beside its peers and write docs/benchmarks.md (SECTIONS=http,polls ROUNDS=1; hours for all)
 	@$(BIN)/python -m bench --sections $(SECTIONS) --rounds $(ROUNDS) $(BENCH_FLAGS)
 
-faults: $(VENV)/.test ## Kill, pause, race and cut off real processes, and tell which promises were kept (a quarter of an hour; needs root)
+faults: $(VENV)/.test ## Kill, pause, race and cut off real processes, and report which guarantees held (a quarter of an hour; needs root)
 	@$(BIN)/python -m tests.faults
 
-abuse: $(VENV)/.test ## Slow, greedy and many clients at a real server, and what an ordinary one notices (seven minutes)
+abuse: $(VENV)/.test ## Slow, greedy and many clients against a real server, and their effect on an ordinary one (seven minutes)
 	@$(BIN)/python -m tests.abuse
 
-fuzz: $(VENV)/.test ## Call every operation with what its description allows and what it does not, 10,000 times
+fuzz: $(VENV)/.test ## Call every operation with valid and invalid input, 10,000 times
 	@$(BIN)/python -m tests.fuzz
 
-lock: $(VENV)/.test ## Choose the newest versions again and write both lock files
+lock: $(VENV)/.test ## Select the newest versions and write both lock files
 	@$(PIP) install uv
 	@$(BIN)/uv pip compile pyproject.toml --extra all --group build $(LOCK_FLAGS) -o requirements.lock
 	@$(BIN)/uv pip compile pyproject.toml --extra all --group dev -c requirements.lock $(LOCK_FLAGS) -o requirements-dev.lock
@@ -67,18 +67,18 @@ clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 $(VENV)/bin/python:
-	@$(PYTHON) -c 'import sys; sys.exit("Langlauf needs Python 3.11 or later, this is %d.%d; say make PYTHON=python3.11 run" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
-	@echo "== making the virtual environment $(VENV)"
+	@$(PYTHON) -c 'import sys; sys.exit("Langlauf needs Python 3.11 or later, this is %d.%d; run make PYTHON=python3.11 run" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
+	@echo "== creating the virtual environment $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run: requirements.lock pyproject.toml | $(VENV)/bin/python
-	@echo "== installing what requirements.lock names"
+	@echo "== installing the packages of requirements.lock"
 	@$(PIP) install --require-hashes -r requirements.lock
 	@$(PIP) install --no-build-isolation --no-deps --editable .
 	@touch $@
 
 $(VENV)/.test: requirements-dev.lock pyproject.toml | $(VENV)/bin/python
-	@echo "== installing what requirements-dev.lock names"
+	@echo "== installing the packages of requirements-dev.lock"
 	@$(PIP) install --require-hashes -r requirements-dev.lock
 	@$(PIP) install --no-build-isolation --no-deps --editable .
 	@touch $@

@@ -1,4 +1,4 @@
-"""What is long: left out of `make test`, run by `make test-all`. What nothing else shows stays in `make test`."""
+"""The long tests, skipped by `make test` and run by `make test-all`. What no other test covers stays in `make test`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A line between a browser and a server that a test can cut and mend."""
+"""A TCP proxy between a browser and a server that a test can cut and restore."""
 
 import contextlib
 import socket
@@ -7,22 +7,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
-_MOUTHFUL = 65_536
+_PIECE = 65_536
 
 
-class Line:
-    """Passes connections on while it is whole; cut, it ends those there are and takes no more."""
+class CuttableProxy:
+    """Forwards connections; while it is cut, it closes all of them and refuses new ones."""
 
     def __init__(self, target: tuple[str, int]) -> None:
         self._target = target
-        self._ears = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server(("127.0.0.1", 0))
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._whole = True
-        self.url = f"http://127.0.0.1:{self._ears.getsockname()[1]}"
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
     def cut(self) -> None:
-        """Ends every connection, and refuses new ones."""
+        """Close every connection, and refuse new ones."""
         with self._lock:
             self._whole = False
             for one in self._open:
@@ -30,21 +30,21 @@ class Line:
                     one.shutdown(socket.SHUT_RDWR)
 
     def mend(self) -> None:
-        """Connections are passed on again."""
+        """Forward connections again."""
         self._whole = True
 
     def close(self) -> None:
-        """The end."""
+        """Stop listening and close every connection."""
         self.cut()
-        self._ears.shutdown(socket.SHUT_RDWR)
-        for one in (self._ears, *self._open):
+        self._listener.shutdown(socket.SHUT_RDWR)
+        for one in (self._listener, *self._open):
             one.close()
 
     def serve(self) -> None:
-        """Takes connections until it is closed."""
+        """Accept connections until it is closed."""
         while True:
             try:
-                near, _ = self._ears.accept()
+                near, _ = self._listener.accept()
             except OSError:
                 return
             with self._lock:
@@ -58,20 +58,20 @@ class Line:
 
     def _pass_on(self, source: socket.socket, goal: socket.socket) -> None:
         with contextlib.suppress(OSError):
-            while mouthful := source.recv(_MOUTHFUL):
-                goal.sendall(mouthful)
+            while piece := source.recv(_PIECE):
+                goal.sendall(piece)
         for one in (source, goal):
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
 
 
 @contextmanager
-def line_to(url: str) -> Iterator[Line]:
-    """A line to the server at an address."""
+def proxy_to(url: str) -> Iterator[CuttableProxy]:
+    """Run a proxy to the server at a URL."""
     split = urlsplit(url)
     assert split.hostname is not None
     assert split.port is not None
-    line = Line((split.hostname, split.port))
+    line = CuttableProxy((split.hostname, split.port))
     thread = threading.Thread(target=line.serve, name="line", daemon=True)
     thread.start()
     try:

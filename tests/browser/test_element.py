@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator
 
 from langlauf.clock import new_id
 from tests.browser.conftest import PATIENCE
-from tests.browser.cuttable_proxy import Line, line_to
+from tests.browser.cuttable_proxy import CuttableProxy, proxy_to
 from tests.browser.reading import assert_accessible, assert_fits
 from tests.support.keys import OPERATOR
 from tests.support.live import GATES, Live, live
@@ -65,9 +65,9 @@ def jobs(tmp_path_factory: pytest.TempPathFactory, host: Host) -> Iterator[Live]
 
 
 @pytest.fixture(scope="module")
-def line(jobs: Live) -> Iterator[Line]:
+def line(jobs: Live) -> Iterator[CuttableProxy]:
     """The way to the server."""
-    with line_to(jobs.url) as line:
+    with proxy_to(jobs.url) as line:
         yield line
 
 
@@ -182,7 +182,9 @@ def test_a_failure_is_told_once_and_says_why(context: BrowserContext, host: Host
     expect(element(page)).to_contain_text("The last interim result is kept.")
 
 
-def test_a_cut_line_is_told_and_comes_back(context: BrowserContext, host: Host, jobs: Live, line: Line) -> None:
+def test_a_cut_line_is_told_and_comes_back(
+    context: BrowserContext, host: Host, jobs: Live, line: CuttableProxy
+) -> None:
     """What is shown stays and says how old it is; after the line is mended, nothing is missing."""
     job_id, gate = gated(jobs, partials=2)
     page = context.new_page()

@@ -1,4 +1,4 @@
-"""What a run of the tests relies on: a limit that tells what hung, and the same surroundings wherever it is started."""
+"""A time limit shows what hangs, and tests run in the same environment wherever they are started."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""A connection that breaks at the worst moment: after the server has done the work, before the answer arrives."""
+"""A relay that drops responses: after the server has done the work, before the response arrives."""
 
 import socket
 import threading
@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager, suppress
 
 
 class Lossy:
-    """A relay to a server that swallows the first answers. `swallowed` counts them."""
+    """A relay to a server that drops the first responses. `swallowed` counts them."""
 
     def __init__(self, port: int, losses: int) -> None:
         self._port = port
@@ -19,7 +19,7 @@ class Lossy:
         self._thread.start()
 
     def close(self) -> None:
-        """Takes no more connections."""
+        """Stop accepting connections."""
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._thread.join()
@@ -49,6 +49,6 @@ def _pump(source: socket.socket, target: socket.socket) -> None:
 
 @contextmanager
 def losing(port: int, losses: int = 1) -> Iterator[Lossy]:
-    """A relay before a server on this machine."""
+    """Run a relay before a server on this machine."""
     with closing(Lossy(port, losses)) as relay:
         yield relay

@@ -27,17 +27,17 @@ class Gates:
         self._open: defaultdict[str, threading.Event] = defaultdict(threading.Event)
 
     async def wait(self, name: str) -> None:
-        """Called by an analysis: tells that it got here, and waits."""
+        """Mark the gate as reached, and wait until it is open. Called by an analysis."""
         self._reached[name].set()
         while not self._open[name].is_set():  # noqa: ASYNC110 - it is opened from another thread
             await asyncio.sleep(0.005)
 
     def wait_until_reached(self, name: str) -> None:
-        """Called by a test."""
+        """Block until an analysis waits at the gate. Called by a test."""
         assert self._reached[name].wait(PATIENCE), f"no analysis came to the gate {name}"
 
     def open(self, name: str) -> None:
-        """Called by a test: whoever waits goes on."""
+        """Open the gate. Called by a test."""
         self._open[name].set()
 
 
@@ -45,17 +45,17 @@ GATES = Gates()
 
 
 def sample_app(**options: Any) -> Langlauf:  # noqa: C901 - a list of small functions, not a way through them
-    """Analyses that do what a test asks of them."""
+    """Return an application with small analyses whose input decides what they do."""
     app = Langlauf(**options)
 
     @app.analysis(duplicates=True)
     async def echo(job: Job, query: str, intelligence_mode: str = "basic") -> dict[str, Any]:
-        """Says it back."""
+        """Return its input."""
         return {"query": query, "intelligence_mode": intelligence_mode, "org": job.org_id}
 
     @app.analysis
     async def gated(job: Job, gate: str, partials: int = 0) -> dict[str, Any]:
-        """Stores partials, then waits at its gate."""
+        """Store partials, then wait at a gate."""
         for number in range(1, partials + 1):
             await job.partial({"n": number}, summary={"n": number}, progress=number * 10, step=f"part {number}")
         await GATES.wait(gate)
@@ -63,7 +63,7 @@ def sample_app(**options: Any) -> Langlauf:  # noqa: C901 - a list of small func
 
     @app.analysis
     async def stepwise(job: Job, gates: list[str]) -> dict[str, Any]:
-        """Waits at each gate, and stores what it has behind it."""
+        """Store a partial behind each gate."""
         for number, gate in enumerate(gates, 1):
             await GATES.wait(gate)
             if number < len(gates):
@@ -72,7 +72,7 @@ def sample_app(**options: Any) -> Langlauf:  # noqa: C901 - a list of small func
 
     @app.analysis(duplicates=True)
     async def failing(job: Job, how: str) -> Any:
-        """Fails in the way it is told."""
+        """Fail in the given way."""
         await job.partial({"before": how})
         if how == "transient":
             raise TransientError("upstream said no, token=abcdef123456")
@@ -86,7 +86,7 @@ def sample_app(**options: Any) -> Langlauf:  # noqa: C901 - a list of small func
 
     @app.analysis
     async def deaf(job: Job, gate: str) -> dict[str, Any]:
-        """Does not stop when it is asked to."""
+        """Ignore cancellation."""
         while True:
             try:
                 await GATES.wait(gate)
@@ -125,7 +125,7 @@ T = TypeVar("T")
 
 
 class Live:
-    """A server that runs, and a client for it."""
+    """A running server, and a client for it."""
 
     #: the event loop of the server's thread
     loop: asyncio.AbstractEventLoop
@@ -137,7 +137,7 @@ class Live:
         self.http = httpx2.Client(base_url=url, timeout=PATIENCE, trust_env=False)
 
     def submit(self, analysis: str, /, org: str = "default-org", **values: Any) -> dict[str, Any]:
-        """Submits a job that must be accepted."""
+        """Submit a job that must be accepted."""
         headers = {"X-Org-Id": org, "Prefer": "respond-async"}
         response = self.http.post("/analyze", json={"analysis": analysis, "input": values}, headers=headers)
         assert response.status_code == 202, response.text
@@ -145,14 +145,14 @@ class Live:
         return job
 
     def job(self, job_id: str, org: str = "default-org", **query: Any) -> dict[str, Any]:
-        """A job as it is now."""
+        """Return the current state of a job."""
         response = self.http.get(f"/analyze/jobs/{job_id}", params=query, headers={"X-Org-Id": org})
         assert response.status_code == 200, response.text
         job: dict[str, Any] = response.json()["job"]
         return job
 
     def wait(self, job_id: str, org: str = "default-org", *, until: str | None = None) -> dict[str, Any]:
-        """A job when it has ended, or has come to a state: at once where it has, else by long polls; no sleeps."""
+        """Return a job once it has ended or reached a state; by long polls, without sleeping."""
         for number in range(200):
             job = self.job(job_id, org, wait=5 if number else 0)
             if job["finished_at"] or job["status"] == until:
@@ -170,7 +170,7 @@ class Live:
 
 @contextmanager
 def live(folder: Path, app: Langlauf | None = None, any_host: bool = False, /, **environment: str) -> Iterator[Live]:
-    """Serves an application until the block ends; settings come from the environment given, and from nothing else."""
+    """Serve an application until the block ends, with settings from the given environment only."""
     app = app or sample_app()
     known = {"ASYNC_JOBS_STORE_FILE": str(folder / "store.db"), "LANGLAUF_PORT": "0", "LANGLAUF_RETRY_BASE": "0.01"}
     known["LANGLAUF_WATCHDOG"] = "0"  # it would end the tests' own process

@@ -1,4 +1,4 @@
-"""Metrics as a scraper reads them, by the library's own parser."""
+"""Metrics as Prometheus reads them, with the parser of its library."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ Sample = tuple[str, tuple[tuple[str, str], ...]]
 
 
 class MetricsScrape:
-    """The samples of one scrape, or what has been added to them since an earlier one."""
+    """The samples of one scrape, or their difference to an earlier one."""
 
     def __init__(self, samples: Mapping[Sample, float], kinds: Mapping[str, str]) -> None:
         self._samples = samples
@@ -17,12 +17,12 @@ class MetricsScrape:
         self.kinds = kinds
 
     def value(self, name: str, **labels: str) -> float:
-        """The sum of what was told under this name with at least these labels."""
+        """Return the sum of all samples with this name and at least these labels."""
         wanted = labels.items()
         return sum(value for (told, pairs), value in self._samples.items() if told == name and wanted <= set(pairs))
 
     def by(self, name: str, *labels: str) -> dict[str, float]:
-        """What was told under this name and is not 0, by some of its labels."""
+        """Return the samples of a name that are not 0, summed by some of its labels."""
         found: dict[str, float] = {}
         for (told, pairs), value in self._samples.items():
             if told == name and value:
@@ -32,17 +32,17 @@ class MetricsScrape:
 
     @property
     def names(self) -> set[str]:
-        """The metrics that have something to tell, by their names; of a histogram what it counts."""
+        """Return the names of all metrics with samples."""
         return {name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count") for name, _ in self._samples}
 
     def since(self, before: "MetricsScrape") -> "MetricsScrape":
-        """What has been added."""
+        """Return the increase since an earlier scrape."""
         changed = {sample: value - before._samples.get(sample, 0) for sample, value in self._samples.items()}
         return MetricsScrape(changed, self.kinds)
 
 
 def read_scrape(text: str, *, openmetrics: bool = False) -> MetricsScrape:
-    """Reads the answer of /metrics; raises where it is not what its format demands."""
+    """Parse a response of /metrics; raise where it violates its format."""
     samples: dict[Sample, float] = {}
     kinds: dict[str, str] = {}
     for family in (openmetrics_families if openmetrics else text_string_to_metric_families)(text):
@@ -50,6 +50,6 @@ def read_scrape(text: str, *, openmetrics: bool = False) -> MetricsScrape:
         kinds[f"{family.name}_total" if counter else family.name] = family.type
         for sample in family.samples:
             key = sample.name, tuple(sorted(sample.labels.items()))
-            assert key not in samples, f"{key} is told twice"
+            assert key not in samples, f"{key} is there twice"
             samples[key] = sample.value
     return MetricsScrape(samples, kinds)

@@ -1,4 +1,4 @@
-"""An application that works without HTTP while a test looks on."""
+"""An application that runs its jobs without HTTP, in the process of the test."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -19,7 +19,7 @@ ORG = "default-org"
 
 
 def run(app: Langlauf, folder: Path, body: Body, **environment: str) -> None:
-    """Runs the application while the test's body works with it."""
+    """Run the application and the coroutine of a test."""
     known = {
         "ASYNC_JOBS_STORE_FILE": str(folder / "store.db"),
         "LANGLAUF_LEASE_SECONDS": "60",  # a busy machine may pause this process for longer than a short one
@@ -42,7 +42,7 @@ def run(app: Langlauf, folder: Path, body: Body, **environment: str) -> None:
 
 
 async def ended(runtime: Runtime, job_id: str, seconds: float = 60) -> JobView:
-    """The job at its end."""
+    """Wait for the end of a job, and return it."""
     view = await runtime.services.followers.until(internal_caller(ORG), job_id, seconds, lambda view: view.job.terminal)
     assert view is not None
     assert view.job.terminal, view.job
@@ -50,13 +50,13 @@ async def ended(runtime: Runtime, job_id: str, seconds: float = 60) -> JobView:
 
 
 async def done(app: Langlauf, runtime: Runtime, analysis: str, /, seconds: float = 60, **values: Any) -> JobView:
-    """Submits a job and waits for its end."""
+    """Submit a job and wait for its end."""
     job = await app.submit(analysis, **values)
     return await ended(runtime, job.job_id, seconds)
 
 
 async def result(runtime: Runtime, view: JobView) -> Any:
-    """What a completed job returned."""
+    """Return the result of a completed job."""
     assert view.job.status == "completed", view.job
     assert view.job.result_id is not None
     found = await runtime.services.reads.of(internal_caller(ORG)).result(view.job.result_id, latest=True)
@@ -70,19 +70,19 @@ def _decode(payload: str | None) -> Any:
 
 
 async def kinds(runtime: Runtime, job_id: str) -> list[str]:
-    """The events of a job."""
+    """Return the types of a job's events."""
     events = await runtime.services.reads.of(internal_caller(ORG)).events(job_id, after=0, limit=1_000)
     return [str(event.event_type) for event in events]
 
 
 async def cancel(runtime: Runtime, job_id: str) -> None:
-    """Asks a job to stop."""
+    """Request the cancel of a job."""
     request = CancelRequest(org_id=ORG, job_id=job_id, by="user", reason="enough", request_id="test")
     await runtime.store.cancel(request)
 
 
 async def lines_of(file: Path, count: int, seconds: float = 60) -> list[str]:
-    """The lines of a file that other processes write, once there are so many."""
+    """Wait until a file, written by other processes, has so many lines, and return them."""
     async with asyncio.timeout(seconds):
         while len(lines := _lines(file)) < count:  # noqa: ASYNC110 - other processes write it, without a signal
             await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""The real program as a process of its own: started, waited for by the line it prints, and stopped."""
+"""The real program as a process: started, ready when it prints its URL, stopped; and commands in this process."""
 
 import os
 import re
@@ -30,14 +30,14 @@ _QUICK = {
 
 
 def environment(**extra: str) -> dict[str, str]:
-    """The environment of a program under test: nothing of ours from outside, and this checkout on the path."""
+    """Return the environment of a program under test: no inherited settings, and this checkout on the path."""
     outside = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
     path = os.pathsep.join((str(ROOT / "src"), str(ROOT)))
     return {**outside, "PYTHONPATH": path, "LANGLAUF_CHILD_ENV": TEST_NAMES, **extra}
 
 
 def command(*words: str) -> list[str]:
-    """The command line of `langlauf …`."""
+    """Return the command line of `langlauf …`."""
     return [sys.executable, "-m", "langlauf", *words]
 
 
@@ -50,7 +50,7 @@ def run_command(*words: str, **settings: str) -> subprocess.CompletedProcess[str
 
 
 class ServerProcess:
-    """A server that runs. `log` is what it has printed."""
+    """A running server. `log` has its output."""
 
     #: the line that says where it listens
     ready = re.compile(r"Langlauf serves .* on (http://\S+)")
@@ -68,14 +68,14 @@ class ServerProcess:
         return int(self.url.rpartition(":")[2])
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
-        """Ends it and returns its exit code."""
+        """Stop it and return its exit code."""
         self.process.send_signal(how)
         code = self.process.wait(60)
         self.join()
         return code
 
     def join(self) -> None:
-        """Reads what is left of the log of a server that has ended."""
+        """Read the rest of the log of a server that has ended."""
         self._reader.join()
 
     def _read_url(self) -> str:
@@ -99,7 +99,7 @@ class ServerProcess:
 def serving(
     store: Path | str, *, port: int = 0, app: str = SAMPLE_APP, settings: Mapping[str, str] | None = None
 ) -> Iterator[ServerProcess]:
-    """A server over a store, ready for requests; it is stopped at the end, whatever happened."""
+    """Start a server over a store, ready for requests; stop it at the end."""
     process = subprocess.Popen(
         command("serve", app, "--port", str(port), "--store", str(store)),
         cwd=ROOT,
@@ -124,7 +124,7 @@ def serving(
 def working(
     store: Path | str, *, app: str = SAMPLE_APP, settings: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[str]]:
-    """A worker alone over a store; one that still runs at the end is stopped."""
+    """Start a worker without a server over a store; stop it at the end if it still runs."""
     process = subprocess.Popen(
         command("worker", app, "--store", str(store)),
         cwd=ROOT,

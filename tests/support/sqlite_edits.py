@@ -92,7 +92,7 @@ def make_writable(connection: apsw.Connection) -> None:
 
 
 def lengthen_log(store: Path, job_id: str, count: int, size: int) -> int:
-    """Adds events with payloads of a size to a job's log; returns the number of the last."""
+    """Add events with payloads of a size to a job's log; return the number of the last."""
     connection = apsw.Connection(str(store))
     connection.set_busy_timeout(60_000)
     try:
@@ -114,7 +114,7 @@ def lengthen_log(store: Path, job_id: str, count: int, size: int) -> int:
 
 
 def change(store: Path, *statements: str) -> None:
-    """Runs statements in one transaction."""
+    """Run statements in one transaction."""
     connection = apsw.Connection(str(store))
     connection.set_busy_timeout(60_000)
     make_writable(connection)

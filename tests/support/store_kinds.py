@@ -1,4 +1,4 @@
-"""Stores of every kind to play scenes on, and to look into past the store."""
+"""Stores of every kind for tests: opened with a clock, and queried directly, past the driver."""
 
 import asyncio
 import re
@@ -24,13 +24,13 @@ Scene = Callable[[Store, JobFactory, SetClock], Awaitable[T]]
 
 
 class StoreUnderTest(NamedTuple):
-    """A place for one store: a file, `:memory:` or a database."""
+    """The location of one store: a file, `:memory:` or a database."""
 
     kind: str
     place: str
 
     def play(self, scene: Scene[T], clock: SetClock | None = None) -> T:
-        """Runs a scene on the store that is there."""
+        """Open the store, run a coroutine with it, and close it."""
         clock = clock or SetClock()
 
         async def main() -> T:
@@ -43,13 +43,13 @@ class StoreUnderTest(NamedTuple):
         return asyncio.run(main())
 
     async def opened(self, clock: SetClock) -> Store:
-        """The store."""
+        """Open the store."""
         if self.kind == "postgres":
             return await PostgresStore.open(self.place, clock=clock, hints=Hints())
         return await SqliteStore.open(self.place, clock=clock, hints=Hints())
 
     def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        """Looks into the store past its driver; ? stands for a value."""
+        """Query the database directly; ? is a parameter."""
         if self.kind != "postgres":
             return query(self.place, sql, *values)
         numbers = iter(range(1, len(values) + 1))
@@ -60,7 +60,7 @@ class StoreUnderTest(NamedTuple):
         return [tuple(row) for row in fetch(self.place, named, *values)]
 
     def without_constraints(self, *statements: str) -> None:
-        """Changes rows as no driver could."""
+        """Run statements with constraints and triggers disabled."""
         if self.kind != "postgres":
             triggers = query(self.place, GUARDS)
             dropped = "".join(f"DROP TRIGGER {name};" for name, _ in triggers)
@@ -75,14 +75,14 @@ class StoreUnderTest(NamedTuple):
         execute(self.place, drop, "; ".join((settings, *statements)))
 
     def check(self, clock: SetClock) -> list[Violation]:
-        """What breaks a rule, warnings included."""
+        """Return violations of the rules of verify, warnings included."""
         found = check_database if self.kind == "postgres" else check_file
         return list(found(self.place, now=clock.now()))
 
 
 @contextmanager
 def store_under_test(kind: str, folder: Path) -> Iterator[StoreUnderTest]:
-    """A place of this kind: `sqlite`, `memory` or `postgres`."""
+    """Yield an empty store of a kind: `sqlite`, `memory` or `postgres`."""
     if kind == "postgres":
         with migrated_database() as url:
             yield StoreUnderTest(kind, url)

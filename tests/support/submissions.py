@@ -1,4 +1,4 @@
-"""Small makers for the conformance suite: a submission, a claim, a look at a job."""
+"""Submissions, claims and reads for the tests of the store contract."""
 
 import hashlib
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ ORG = "org-a"
 def new_job(
     clock: SetClock, *, org: str = ORG, analysis: str = "survey", query: str | None = None, **rules: Any
 ) -> NewJob:
-    """A submission; without a query its payload is like no other."""
+    """Return a submission; without a query its payload is unique."""
     payload = f'{{"query":"{query or new_id()}"}}'
     priority: PriorityClass = rules.pop("priority_class", "default")
     job = JobRecord(
@@ -41,7 +41,7 @@ def new_job(
 
 
 async def accept(store: Store, clock: SetClock, **rules: Any) -> JobRecord:
-    """Submits a job that must be accepted; time moves on a little."""
+    """Submit a job that must be accepted, and advance the clock by a millisecond."""
     submitted = await store.submit(new_job(clock, **rules))
     assert isinstance(submitted, Accepted), submitted
     clock.pass_(0.001)
@@ -57,7 +57,7 @@ async def claim(
     limits: Mapping[str, int] | None = None,
     max_running_org: int | None = None,
 ) -> list[Claim]:
-    """Claims for a worker that knows these analyses."""
+    """Claim jobs for a worker that knows these analyses."""
     request = ClaimRequest(
         worker_id=new_id(),
         slots=slots,
@@ -71,7 +71,7 @@ async def claim(
 
 
 async def claim_for(store: Store, worker_id: str, slots: int) -> list[Claim]:
-    """Claims for a worker by name."""
+    """Claim jobs for a worker with this id."""
     request = ClaimRequest(
         worker_id=worker_id, slots=slots, analyses=("survey",), lease_seconds=LEASE_SECONDS, max_running=1_000
     )
@@ -79,7 +79,7 @@ async def claim_for(store: Store, worker_id: str, slots: int) -> list[Claim]:
 
 
 async def started(store: Store, clock: SetClock, **rules: Any) -> Claim:
-    """Submits a job and claims it."""
+    """Submit a job and claim it."""
     job = await accept(store, clock, **rules)
     [made] = await claim(store, analyses=(job.analysis,))
     assert made.lease.job_id == job.job_id
@@ -87,19 +87,19 @@ async def started(store: Store, clock: SetClock, **rules: Any) -> Claim:
 
 
 async def read_job(store: Store, job_id: str, org: str = ORG) -> JobView:
-    """The job as its org sees it; it must exist."""
+    """Return the job as its org sees it; it must exist."""
     view = await store.tenant(org).job(job_id)
     assert view is not None
     return view
 
 
 async def event_types(store: Store, job_id: str, org: str = ORG) -> list[str]:
-    """The kinds of a job's events; their numbers must run 1, 2, 3 …"""
+    """Return the types of a job's events, which must be numbered 1, 2, 3 …"""
     events = await store.tenant(org).events(job_id, after=0, limit=1_000)
     assert [event.event_seq for event in events] == list(range(1, len(events) + 1))
     return [str(event.event_type) for event in events]
 
 
 def cancel_request(job_id: str, org: str = ORG) -> CancelRequest:
-    """A person asks for a job to stop."""
+    """Return a cancel request by a user."""
     return CancelRequest(org_id=org, job_id=job_id, by="user", reason="not needed", request_id=new_id())

@@ -1,6 +1,6 @@
 """The two tiers of the suite, and the seed of a run.
 
-`make test` leaves out what `tests/long.py` lists and draws nothing by chance. `make test-all` sets
+`make test` skips the tests that `tests/long.py` lists and uses a fixed seed. `make test-all` sets
 `LANGLAUF_TEST_ALL=1`: everything runs, from a seed drawn anew. The seed is printed either way; `LANGLAUF_TEST_SEED`
 sets it.
 """

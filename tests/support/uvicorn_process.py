@@ -1,4 +1,4 @@
-"""An application under a server that is not ours: plain uvicorn as a process of its own, as somebody would start it."""
+"""An application under plain uvicorn, as a separate process."""
 
 import os
 import re
@@ -42,7 +42,7 @@ class UvicornProcess(ServerProcess):
             yield line
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
-        """Ends it as an operator would."""
+        """Stop it with a signal, as an operator would."""
         self.http.close()
         code = super().stop(how)
         assert code in (0, -how), self.text
@@ -51,7 +51,7 @@ class UvicornProcess(ServerProcess):
 
 @contextmanager
 def uvicorn(target: str, folder: Path, *flags: str, **variables: str) -> Iterator[UvicornProcess]:
-    """Runs `module:app` from the folder or from the examples, on a free port."""
+    """Serve `module:app` from the folder or from the examples, on a free port."""
     words = [sys.executable, "-m", "uvicorn", target, "--port", "0", "--timeout-graceful-shutdown", "5", *flags]
     known = environment(LANGLAUF_STORE=str(folder / "store.db"), **variables)
     known["PYTHONPATH"] = os.pathsep.join((known["PYTHONPATH"], str(ROOT / "examples"), str(folder)))
