@@ -9,7 +9,7 @@ _QUEUES = ("huey", "pgqueuer", "arq", "procrastinate", "bare")
 _MINUTE = 60
 
 
-class Column(msgspec.Struct, frozen=True):
+class FigureColumn(msgspec.Struct, frozen=True):
     """A figure of each subject."""
 
     figure: str
@@ -37,7 +37,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     wanted: str = ""
     services: tuple[str, ...] = ("postgres",)
     environments: tuple[str, ...] = ()
-    columns: tuple[Column, ...] = ()
+    columns: tuple[FigureColumn, ...] = ()
     ratio: Ratio | None = None
     #: whether it matters what is on disk when a job counts
     on_disk: bool = False
@@ -65,7 +65,7 @@ SECTIONS = {
         "Langlauf stores every event and the result; its worker is in the same process, or, as *worker "
         "apart* says, a process of its own as with all peers.",
         wanted="at least 3 times the best of Huey and pgqueuer on both stores; aim 5",
-        columns=(Column("jobs_per_second", "jobs/s"),),
+        columns=(FigureColumn("jobs_per_second", "jobs/s"),),
         ratio=Ratio("jobs_per_second", "to the best of Huey and pgqueuer", _BEST_QUEUE),
         chart="jobs_per_second",
     ),
@@ -75,7 +75,10 @@ SECTIONS = {
         minutes=20,
         text="The same no-ops wait before the worker starts: from the first start until the store has the end of all.",
         wanted="at least as fast as pgqueuer with batches of 100; aim 1.5 times",
-        columns=(Column("drained_per_second", "jobs/s"), Column("enqueued_per_second", "enqueued/s before")),
+        columns=(
+            FigureColumn("drained_per_second", "jobs/s"),
+            FigureColumn("enqueued_per_second", "enqueued/s before"),
+        ),
         ratio=Ratio("drained_per_second", "to pgqueuer", ("pgqueuer, batch 100",)),
         chart="drained_per_second",
     ),
@@ -85,7 +88,7 @@ SECTIONS = {
         minutes=25,
         text="50 jobs a second, a warm worker: from the call that enqueues a job to the first line of its function.",
         wanted="p50 / p99 at most 2 / 6 ms on SQLite, 3 / 8 ms on PostgreSQL",
-        columns=(Column("p50_ms", "p50, ms", 1), Column("p99_ms", "p99, ms", 1)),
+        columns=(FigureColumn("p50_ms", "p50, ms", 1), FigureColumn("p99_ms", "p99, ms", 1)),
         chart="p99_ms",
     ),
     "http": Section(
@@ -99,10 +102,10 @@ SECTIONS = {
         "seeing its end.",
         wanted="at least 1.6 times FastAPI + arq on both stores, aim 2; submit p99 not above theirs",
         columns=(
-            Column("jobs_per_second", "jobs/s"),
-            Column("submit_p50_ms", "submit p50, ms", 1),
-            Column("submit_p99_ms", "submit p99, ms", 1),
-            Column("alone_p50_ms", "alone p50, ms", 1),
+            FigureColumn("jobs_per_second", "jobs/s"),
+            FigureColumn("submit_p50_ms", "submit p50, ms", 1),
+            FigureColumn("submit_p99_ms", "submit p99, ms", 1),
+            FigureColumn("alone_p50_ms", "alone p50, ms", 1),
         ),
         ratio=Ratio("jobs_per_second", "to FastAPI + arq", ("FastAPI + arq",)),
         on_disk=True,
@@ -119,11 +122,11 @@ SECTIONS = {
         "with its children.",
         wanted="0.6 of bare Starlette on SQLite, 0.5 on PostgreSQL",
         columns=(
-            Column("per_second", "polls/s"),
-            Column("p50_ms", "p50, ms", 1),
-            Column("p99_ms", "p99, ms", 1),
-            Column("processor_us", "processor, µs each"),
-            Column("health_per_second", "`/health`, per s"),
+            FigureColumn("per_second", "polls/s"),
+            FigureColumn("p50_ms", "p50, ms", 1),
+            FigureColumn("p99_ms", "p99, ms", 1),
+            FigureColumn("processor_us", "processor, µs each"),
+            FigureColumn("health_per_second", "`/health`, per s"),
         ),
         ratio=Ratio("per_second", "to bare Starlette", ("bare Starlette + msgspec",)),
         chart="per_second",
@@ -137,7 +140,11 @@ SECTIONS = {
         text="`POST` under wrk, 32 connections, while the worker drains what was submitted.",
         wanted="at least 2,000 per s on SQLite, 2,500 on PostgreSQL",
         on_disk=True,
-        columns=(Column("per_second", "submissions/s"), Column("p50_ms", "p50, ms", 1), Column("p99_ms", "p99, ms", 1)),
+        columns=(
+            FigureColumn("per_second", "submissions/s"),
+            FigureColumn("p50_ms", "p50, ms", 1),
+            FigureColumn("p99_ms", "p99, ms", 1),
+        ),
         chart="per_second",
     ),
     "idle": Section(
@@ -151,9 +158,9 @@ SECTIONS = {
         "it is ready.",
         wanted="under 0.5 % of a core, under 90 MiB, ready within 0.8 s",
         columns=(
-            Column("processor_percent", "% of a core", 2),
-            Column("memory_mib", "MiB"),
-            Column("ready_seconds", "ready after, s", 2),
+            FigureColumn("processor_percent", "% of a core", 2),
+            FigureColumn("memory_mib", "MiB"),
+            FigureColumn("ready_seconds", "ready after, s", 2),
         ),
         chart="memory_mib",
     ),
@@ -165,7 +172,7 @@ SECTIONS = {
         text="2,000 event streams of a job in which nothing happens: memory of the server for each, and its "
         "share of a processor.",
         wanted="under 13 KiB each",
-        columns=(Column("kib_per_stream", "KiB each", 1), Column("processor_percent", "% of a core", 1)),
+        columns=(FigureColumn("kib_per_stream", "KiB each", 1), FigureColumn("processor_percent", "% of a core", 1)),
         chart="kib_per_stream",
     ),
     "cost": Section(

@@ -3,7 +3,7 @@
 import textwrap
 from pathlib import Path
 
-from bench.catalogue import SECTIONS, Column, Ratio, Section
+from bench.catalogue import SECTIONS, FigureColumn, Ratio, Section
 from bench.results import Measured, Results, Subject
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
@@ -109,7 +109,7 @@ def _best(ratio: Ratio, subjects: list[Subject]) -> float | None:
     return max((one for one in known if one is not None), default=None)
 
 
-def _cell(subject: Subject, column: Column) -> str:
+def _cell(subject: Subject, column: FigureColumn) -> str:
     median = subject.median(column.figure)
     return "" if median is None else f"{median:,.{column.digits}f}"
 

@@ -25,16 +25,16 @@ class Line(msgspec.Struct, frozen=True):
     each: float
 
     def of_batch(self, size: float) -> float:
-        """A batch of that size."""
+        """Return a batch of that size."""
         return self.once + self.each * size
 
     def per_write(self, size: float) -> float:
-        """One write in a batch of that size."""
+        """Return one write in a batch of that size."""
         return self.of_batch(size) / size
 
 
 def fitted(points: Sequence[tuple[float, float]]) -> Line:
-    """The line through sizes and costs of batches. Errors count in proportion, so that small batches weigh as much."""
+    """Fit a line through sizes and costs of batches. Errors are relative, so that small batches weigh as much."""
     weighed = [(1 / (cost * cost), size, cost) for size, cost in points]
     whole = sum(weight for weight, _, _ in weighed)
     size_at = sum(weight * size for weight, size, _ in weighed) / whole
@@ -126,13 +126,13 @@ def cost_per_job(costs: Costs, batch: float, need: Need | None = None) -> tuple[
 
 
 def claim_us_per_job(costs: Costs, batch: float, need: Need | None = None) -> float:
-    """How long a claim keeps others waiting, for each job that it takes: its work, and until that is on disk."""
+    """Return how long a claim blocks others per job: its work, and the time until that is on disk."""
     speed = need.speed if need else 1.0
     return (costs.stages["claim"].database.of_batch(batch) / speed + costs.commit_us) / batch
 
 
 def most_jobs_per_second(costs: Costs, batch: float, need: Need) -> float:
-    """The least of: what processors carry, what processes do one after the other, and claims, which take turns.
+    """Return the least of: what processors carry, what processes do one after the other, and claims, which take turns.
 
     The jobs of a busy process travel together, each stage in one batch: it computes, or the database does, or the disk.
     """
@@ -147,7 +147,7 @@ def most_jobs_per_second(costs: Costs, batch: float, need: Need) -> float:
 
 
 def batch_at(costs: Costs, need: Need) -> float:
-    """How many writes of one kind meet on a host: those that come while a batch is under way go into the next.
+    """Return how many writes of one kind meet on a host: those that come while a batch is under way go into the next.
 
     Claims wait for those of the other hosts as well.
     """
@@ -162,7 +162,7 @@ def batch_at(costs: Costs, need: Need) -> float:
 
 
 def capacity(costs: Costs, need: Need) -> Capacity:
-    """What a rate costs, and what the same machines could carry at most."""
+    """Return what a rate costs, and what the same machines could carry at most."""
     batch = batch_at(costs, need)
     database, client = cost_per_job(costs, batch, need)
     rate = need.jobs_per_second / _MICRO
@@ -183,6 +183,6 @@ def capacity(costs: Costs, need: Need) -> Capacity:
 
 
 def bytes_per_job(disk: Disk, need: Need) -> float:
-    """What is kept of a job."""
+    """Return what is kept of a job."""
     rows = disk.per_job + need.events_per_job * disk.per_event + need.results_per_job * disk.per_result
     return rows + (1 + need.results_per_job) * need.payload_bytes

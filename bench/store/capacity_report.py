@@ -25,7 +25,7 @@ def show_capacity(file: Path) -> None:
 
 
 def capacity_lines(need: Need, found: Capacity) -> list[ReportLine]:
-    """What a deployment needs."""
+    """Return what a deployment needs."""
     shared = "shared by database and clients" if need.client_cores is None else "of the database"
     return [
         (

@@ -47,7 +47,7 @@ def measure_ceiling(path: Path, jobs: int, group: int) -> float:
 
 
 def _bare(sql: str) -> str:
-    """The statement without what only the store needs: its fence and what it reads back."""
+    """Return the statement without what only the store needs: its fence and what it reads back."""
     return sql.replace("AND {fence}", "").partition("RETURNING")[0]
 
 
@@ -80,7 +80,7 @@ class _Jobs:
 
 
 def _stages(first: int, count: int) -> list[list[Step]]:
-    """The four transactions of so many jobs: submitted, claimed, shown in part, completed."""
+    """Return the four transactions of so many jobs: submitted, claimed, shown in part, completed."""
     jobs = _Jobs(first, count)
     return [_submit(jobs), _claim(jobs), _partial(jobs), _complete(jobs)]
 

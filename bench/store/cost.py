@@ -38,7 +38,7 @@ def batches_of(jobs: int) -> int:
 
 
 def measure_cost(path: Path, jobs: int) -> StoreCost:
-    """One round on SQLite, in a new file."""
+    """Return one round on SQLite, in a new file."""
     return uvloop.run(_round(path, batches_of(jobs)))
 
 
@@ -63,7 +63,7 @@ async def _round(path: Path, batches: int) -> StoreCost:
 
 
 def _bytes_of(path: Path) -> int:
-    """The size of a file once all that was written is in it."""
+    """Return the size of a file once all that was written is in it."""
     connection = apsw.Connection(str(path))
     try:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -102,7 +102,7 @@ async def live(store: Store, batches: int, spent: Callable[[], float]) -> dict[s
 
 
 async def claimed(store: Store) -> list[Claim]:
-    """A batch of claims."""
+    """Return a batch of claims."""
     claims = await store.claim(claim_request(BATCH, lease_seconds=LEASE_SECONDS))
     if len(claims) != BATCH:
         raise LanglaufError(f"a claim of the benchmark got {len(claims)} jobs instead of {BATCH}")

@@ -48,7 +48,7 @@ class Filling(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _id(variant: str) -> str:
-    """An id of version 7 as SQL, sorted by age as real ones are; the variant keeps those of one job apart."""
+    """Return an id of version 7 as SQL, sorted by age as real ones are; the variant keeps those of one job apart."""
     return (
         f"printf('%08x-%04x-7%03x-{variant}%03x-%012x', "
         "made >> 16, made & 65535, place & 4095, place & 4095, place * 2654435761 & 281474976710655)"
@@ -71,7 +71,7 @@ _CHANGED = {
 
 
 def fill(path: Path, filling: Filling, watch: OnProgress) -> None:
-    """Makes a store with that many jobs."""
+    """Make a store with that many jobs."""
     uvloop.run(_one_real_job(path, finished=filling.finished))
     connection = open_connection(str(path))
     try:
@@ -118,7 +118,7 @@ async def _one_real_job(path: Path, *, finished: bool) -> None:
 
 
 def _drop_indexes_and_triggers(connection: apsw.Connection) -> list[str]:
-    """Drops what was made for the tables by a statement of its own; returns the statements that bring it back."""
+    """Drop what was made for the tables by a statement of its own; returns the statements that bring it back."""
     found = connection.execute(_SQL["made_for_tables"], (json_text(_COPIED),)).fetchall()
     for kind, name, _ in found:
         connection.execute(f"DROP {kind} {name}")

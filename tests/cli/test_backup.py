@@ -73,7 +73,7 @@ class Crowd:
         """Until so many more jobs were accepted."""
         wanted = len(self.accepted) + number
         while len(self.accepted) < wanted:
-            assert any(thread.is_alive() for thread in self._threads), "nobody submits any more"
+            assert any(thread.is_alive() for thread in self._threads), "no thread submits any more"
             self._stop.wait(0.01)
 
     def _submit(self, number: int) -> None:
@@ -215,7 +215,7 @@ def test_a_damaged_store_is_not_backed_up(store: Path) -> None:
 
 
 def test_a_damaged_store_can_be_replaced(store: Path) -> None:
-    """That is what a backup is for; the damaged one is kept for whoever wants to look into it."""
+    """That is what a backup is for; the damaged file is kept for inspection."""
     copy = store.with_name("copy.db")
     run("backup", str(copy), "--store", str(store))
     shutil.copy(__file__, store)

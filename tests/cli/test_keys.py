@@ -64,7 +64,7 @@ def test_a_key_is_revoked_for_good(tmp_path: Path) -> None:
 
 
 def test_a_key_that_was_found_somewhere_is_revoked_as_it_is(tmp_path: Path) -> None:
-    """Whoever has all of it need not know which part is the id."""
+    """The whole key is accepted in place of its id."""
     store = ("--store", str(tmp_path / "store.db"))
     made = _json("keys", "create", "--org", "acme", *store)
     assert _json("keys", "revoke", made["key"], *store)["key_id"] == made["key_id"]

@@ -18,7 +18,7 @@ def read_until(terminal: int, text: str) -> str:
     while text.encode() not in shown or not text:
         try:
             data = os.read(terminal, 4_096)
-        except OSError:  # how Linux tells that nobody writes any more
+        except OSError:  # Linux: the other end of the terminal is closed
             data = b""
         if not data:
             break

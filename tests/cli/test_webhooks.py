@@ -41,7 +41,7 @@ def desk(tmp_path: Path) -> Desk:
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    """Somebody on this machine who takes webhooks."""
+    """A receiver of webhooks on this machine."""
     with receiving() as found:
         yield found
 

@@ -10,11 +10,11 @@ from langlauf.client.models import JobEnvelope, SubmitOptions
 from langlauf.client.requests import (
     CALL_RETRIES,
     FOLLOW_RETRIES,
-    ApiReply,
-    ApiRequest,
+    ClientRequest,
     Deadline,
     NoReply,
     RetryPolicy,
+    ServerReply,
     decode,
     error_of,
     send,
@@ -22,13 +22,13 @@ from langlauf.client.requests import (
 from langlauf.domain.errors import SettingsError
 
 LOST = NoReply("http://server", "connection refused")
-BUSY = ApiReply(503, {"retry-after": "3"}, b"{}")
-FINE = ApiReply(200, {}, b"{}")
+BUSY = ServerReply(503, {"retry-after": "3"}, b"{}")
+FINE = ServerReply(200, {}, b"{}")
 
 
 def test_lost_answers_are_asked_for_again_with_growing_delays() -> None:
     """The same request is repeated, each time a little later."""
-    call = send(ApiRequest(path="/x"))
+    call = send(ClientRequest(path="/x"))
     delays = [next(call).delay]
     delays += [call.send(LOST).delay for _ in range(3)]
     assert delays[0] == 0
@@ -40,7 +40,7 @@ def test_lost_answers_are_asked_for_again_with_growing_delays() -> None:
 
 def test_a_single_call_gives_up() -> None:
     """After its repetitions a call says that there is no server."""
-    call = send(ApiRequest(path="/x"), CALL_RETRIES)
+    call = send(ClientRequest(path="/x"), CALL_RETRIES)
     tries = [next(call), *(call.send(LOST) for _ in range(4))]
     assert {request.path for request in tries} == {"/x"}
     with pytest.raises(Unreachable, match="connection refused"):
@@ -49,35 +49,35 @@ def test_a_single_call_gives_up() -> None:
 
 def test_the_server_says_when_to_come_back() -> None:
     """Retry-After is never undercut."""
-    call = send(ApiRequest(path="/x"))
+    call = send(ClientRequest(path="/x"))
     next(call)
     assert call.send(BUSY).delay >= 3
 
 
 def test_a_request_that_did_not_arrive_in_time_is_sent_again() -> None:
     """408 says that nothing was done; an address or a head that is too large will not be smaller next time."""
-    call = send(ApiRequest(path="/x"))
+    call = send(ClientRequest(path="/x"))
     next(call)
-    assert call.send(ApiReply(408, {}, b"")).path == "/x"
+    assert call.send(ServerReply(408, {}, b"")).path == "/x"
     for status in (414, 431):
-        call = send(ApiRequest(path="/x"))
+        call = send(ClientRequest(path="/x"))
         next(call)
         with pytest.raises(BadRequest):
-            call.send(ApiReply(status, {}, b""))
+            call.send(ServerReply(status, {}, b""))
 
 
 def test_a_far_retry_after_is_told_and_not_waited_for() -> None:
     """What lies beyond the policy of a call is the caller's to decide."""
-    call = send(ApiRequest(path="/x"))
+    call = send(ClientRequest(path="/x"))
     next(call)
     with pytest.raises(Unavailable) as refused:
-        call.send(ApiReply(503, {"retry-after": "300"}, b""))
+        call.send(ServerReply(503, {"retry-after": "300"}, b""))
     assert refused.value.retry_after == 300
 
 
 def test_a_follower_is_patient() -> None:
     """Many lost answers within a moment do not end the following of a job, and delays stay bounded."""
-    call = send(ApiRequest(path="/x"), FOLLOW_RETRIES)
+    call = send(ClientRequest(path="/x"), FOLLOW_RETRIES)
     next(call)
     assert max(call.send(LOST).delay for _ in range(50)) <= 5
 
@@ -95,8 +95,8 @@ def test_a_client_that_tried_for_hours_waits_no_longer_than_before() -> None:
 
 
 def test_at_the_deadline_trouble_is_told() -> None:
-    """When nobody waits any more, nothing is repeated."""
-    call = send(ApiRequest(path="/x"), FOLLOW_RETRIES, Deadline(0))
+    """Past the deadline, nothing is retried."""
+    call = send(ClientRequest(path="/x"), FOLLOW_RETRIES, Deadline(0))
     next(call)
     with pytest.raises(Unreachable):
         call.send(LOST)
@@ -105,7 +105,7 @@ def test_at_the_deadline_trouble_is_told() -> None:
 def test_error_answers_become_errors() -> None:
     """A problem's members are the error's."""
     body = {"error": "forbidden", "message": "not yours", "request_id": "r-1"}
-    error = error_of(ApiReply(403, {}, json.dumps(body).encode()))
+    error = error_of(ServerReply(403, {}, json.dumps(body).encode()))
     assert isinstance(error, Forbidden)
     assert (error.code, error.message, error.request_id) == ("forbidden", "not yours", "r-1")
 
@@ -113,7 +113,7 @@ def test_error_answers_become_errors() -> None:
 @pytest.mark.parametrize("body", [b"<html>Bad Gateway</html>", b"", b"[]"])
 def test_answers_of_a_proxy_are_errors_too(body: bytes) -> None:
     """An answer in another shape still has a status and a code."""
-    error = error_of(ApiReply(418, {"x-request-id": "r-2"}, body))
+    error = error_of(ServerReply(418, {"x-request-id": "r-2"}, body))
     assert type(error) is ApiError
     assert (error.status, error.request_id) == (418, "r-2")
 
@@ -121,15 +121,15 @@ def test_answers_of_a_proxy_are_errors_too(body: bytes) -> None:
 def test_another_program_is_recognised() -> None:
     """A fine answer that is not ours is not taken for one."""
     with pytest.raises(NotLanglauf):
-        decode(ApiReply(200, {}, b'{"hello": "world"}'), JobEnvelope)
+        decode(ServerReply(200, {}, b'{"hello": "world"}'), JobEnvelope)
 
 
 def test_every_try_of_a_request_has_the_same_id() -> None:
     """The server's log and the error that is raised tell of the same request; the next one has another."""
-    call = send(ApiRequest(path="/x"))
+    call = send(ClientRequest(path="/x"))
     ids = {next(call).headers["X-Request-Id"], *(call.send(LOST).headers["X-Request-Id"] for _ in range(3))}
     assert len(ids) == 1
-    assert next(send(ApiRequest(path="/x"))).headers["X-Request-Id"] not in ids
+    assert next(send(ClientRequest(path="/x"))).headers["X-Request-Id"] not in ids
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A server that goes away while somebody follows a job, and comes back on the same port."""
+"""A server that stops while a client follows a job, and restarts on the same port."""
 
 import signal
 from concurrent.futures import ThreadPoolExecutor

@@ -87,7 +87,7 @@ def test_events_over_several_pages(client: Client) -> None:
 
 
 def test_events_after_the_last_one_end_at_once(client: Client) -> None:
-    """Whoever has the terminal event gets no more."""
+    """After the terminal event there are no more."""
     job = client.submit("echo")
     last = job.wait(timeout=60).event_seq
     assert list(job.events(after=last, timeout=60)) == []

@@ -170,7 +170,7 @@ def test_a_planted_fault_is_found_by_its_check(either: CheckedStore, fault: Faul
 def test_what_is_missing_of_the_schema_is_found(
     either_schema: CheckedStore, plant: Callable[[CheckedStore], None]
 ) -> None:
-    """A unique index or a trigger that somebody dropped is an error."""
+    """A unique index or a trigger that was dropped is an error."""
     plant(either_schema)
     found = either_schema.examine()
     assert found.wrong == {"schema_objects": "error"}
@@ -202,7 +202,7 @@ def test_a_missing_blob_is_found(either: CheckedStore) -> None:
     assert either.examine("--deep", **place).wrong == {"blobs_missing": "error"}
     blob.write_bytes(kept)
     assert either.examine(**place).wrong == {}
-    assert either.examine().wrong == {"blobs_missing": "error"}  # nobody says where they are
+    assert either.examine().wrong == {"blobs_missing": "error"}  # no setting says where they are
 
 
 def test_blobs_of_another_store_are_found(either: CheckedStore) -> None:

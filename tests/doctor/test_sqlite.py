@@ -123,7 +123,7 @@ def test_a_torn_page_is_told_with_the_newest_backup(sqlite: CheckedStore, tmp_pa
 
 
 def test_a_long_log_is_found(sqlite: CheckedStore) -> None:
-    """Nobody folded it into the file."""
+    """It was not checkpointed."""
     _long_log(sqlite)
     assert sqlite.examine().wrong == {"log_size": "warning"}
 

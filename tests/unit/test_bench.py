@@ -10,9 +10,9 @@ from click.testing import CliRunner
 from langlauf.bench import suite
 from langlauf.bench.report import (
     BenchReport,
-    HttpFigures,
-    Percentiles,
-    StoreFigures,
+    DurationPercentiles,
+    HttpResults,
+    StoreResults,
     lines_of,
     median_percentiles,
     percentiles,
@@ -83,19 +83,21 @@ def test_a_server_is_measured_in_databases_that_are_dropped(tmp_path: Path) -> N
 
 def test_a_spread_is_the_middle_and_the_worst_hundredth() -> None:
     """Durations in seconds become milliseconds, in whatever order they came."""
-    assert percentiles([number / 1_000 for number in range(100, -1, -1)]) == Percentiles(50.0, 99.0)
-    assert percentiles([0.25]) == Percentiles(250.0, 250.0)
-    assert median_percentiles([Percentiles(1, 9), Percentiles(3, 7), Percentiles(2, 8)]) == Percentiles(2, 8)
+    assert percentiles([number / 1_000 for number in range(100, -1, -1)]) == DurationPercentiles(50.0, 99.0)
+    assert percentiles([0.25]) == DurationPercentiles(250.0, 250.0)
+    assert median_percentiles(
+        [DurationPercentiles(1, 9), DurationPercentiles(3, 7), DurationPercentiles(2, 8)]
+    ) == DurationPercentiles(2, 8)
 
 
 def test_the_table_shows_the_figures_of_the_report() -> None:
     """Each with its own name; what was not measured has no line."""
-    took = Percentiles(1.25, 9.5)
-    http = HttpFigures(
+    took = DurationPercentiles(1.25, 9.5)
+    http = HttpResults(
         jobs=9, clients=3, jobs_per_second=1_234.5, submit_ms=took, submit_to_start_ms=took, polls_per_second=4_000,
         poll_ms=took,
     )  # fmt: skip
-    store = StoreFigures(
+    store = StoreResults(
         jobs=9, concurrency=64, commits_per_second=2_000, jobs_per_second=5_000, writes_to_commits=10, submit_ms=took,
         submit_to_start_ms=took,
     )  # fmt: skip

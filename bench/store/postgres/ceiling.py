@@ -60,7 +60,7 @@ class Ceiling:
             await _write(connection, _stages(f"{ORG}-{new_id()}", _WARMING, 0))
 
     async def run(self) -> RoundTimes:
-        """Writes it all."""
+        """Write it all."""
         began, cpu_before = time.perf_counter(), time.process_time()
         async with asyncio.TaskGroup() as group:
             for connection, steps in zip(self._connections, self._lanes, strict=True):
@@ -81,7 +81,7 @@ async def _write(connection: Any, steps: list[Step]) -> None:
 
 
 def _stages(org: str, count: int, tickets: int) -> list[Step]:
-    """The four statements of so many jobs: submitted, claimed, shown in part, completed."""
+    """Return the four statements of so many jobs: submitted, claimed, shown in part, completed."""
     clock = SystemClock()
     group = [new_job(clock, org) for _ in range(count)]
     now = clock.now()

@@ -22,7 +22,7 @@ _GO = b"go\n"
 
 
 async def run_side_by_side(tasks: Sequence[Task]) -> tuple[RoundTimes, JobCost]:
-    """What all of them did together, and what it cost."""
+    """Return what all of them did together, and what it cost."""
     async with AsyncExitStack() as stack:
         watcher = await stack.enter_async_context(connected(tasks[0].url))
         clients = [await _started(stack, task) for task in tasks]
@@ -46,7 +46,7 @@ async def run_side_by_side(tasks: Sequence[Task]) -> tuple[RoundTimes, JobCost]:
 
 
 def _together(found: list[RoundTimes]) -> RoundTimes:
-    """All began at once; the round ended with the last of them."""
+    """Return the times of one round: all began at once, and it ended with the last of them."""
     return RoundTimes(
         jobs=sum(one.jobs for one in found),
         seconds=max(one.seconds for one in found),

@@ -43,7 +43,7 @@ class Site:
 
     @classmethod
     async def made(cls, stack: AsyncExitStack, server: str, label: str, filling: Filling, watch: OnProgress) -> Self:
-        """A database of its own that lives as long as the stack."""
+        """Return a database of its own that lives as long as the stack."""
         url = await stack.enter_async_context(own_database(server))
         await fill(url, filling, watch)
         store = await PostgresStore.open(url, hints=Hints())
@@ -51,7 +51,7 @@ class Site:
         return cls(label, url, store, filling)
 
     def labelled(self, label: str) -> Self:
-        """The same database under another name, for what is measured later."""
+        """Return the same database under another name, for what is measured later."""
         return type(self)(label, self.url, self.store, self.filling)
 
     async def claim(self, slots: int) -> float:

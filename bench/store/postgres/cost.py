@@ -25,7 +25,7 @@ _RUNNING, _TIMES = 10, 5
 
 
 async def measure_cost_on_postgres(server: str, jobs: int) -> StoreCost:
-    """One round in a database of its own, and in it the updates of jobs that run."""
+    """Return one round in a database of its own, and in it the updates of jobs that run."""
     async with own_database(server) as url, connected(url) as watcher:
         return await _round(url, watcher, batches_of(jobs))
 

@@ -54,17 +54,17 @@ class Filling(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def org_name(number: int, prefix: str = ORG) -> str:
-    """The org of that number; the first is 0."""
+    """Return the org of that number; the first is 0."""
     return f"{prefix}-{number}"
 
 
 def analysis_name(number: int) -> str:
-    """The analysis of that number; the first is 0."""
+    """Return the analysis of that number; the first is 0."""
     return f"{ANALYSIS}-{number}"
 
 
 def _id(variant: str) -> str:
-    """An id of version 7 as SQL, sorted by age as real ones are; the variant keeps those of one job apart."""
+    """Return an id of version 7 as SQL, sorted by age as real ones are; the variant keeps those of one job apart."""
     return (
         f"(lpad(to_hex(made / 1000), 12, '0') || '7' || lpad(to_hex(number & 4095), 3, '0') || '{variant}'"
         " || lpad(to_hex((number * 2654435761 + 7) & 1152921504606846975), 15, '0'))::uuid"
@@ -127,7 +127,7 @@ async def _finish(store: Store) -> None:
 
 
 async def _drop_indexes(connection: Any, table: str) -> list[str]:
-    """Drops the indexes of a table; returns the statements that bring them back."""
+    """Drop the indexes of a table; returns the statements that bring them back."""
     found = await connection.fetch(_INDEXES, table)
     for row in found:
         await connection.execute(

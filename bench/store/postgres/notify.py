@@ -25,7 +25,7 @@ _WITH_NOTIFY = (
 
 
 async def measure_notify(server: str, *, commits: int, rounds: int, watch: OnProgress) -> Notify:
-    """Commits per second with none, with one in each commit, and with one from a connection apart, in turns."""
+    """Measure commits per second without NOTIFY, with one in each commit, and with one from another connection."""
     rates: dict[str, list[float]] = {"none": [], "each": [], "gathered": []}
     async with AsyncExitStack() as stack:
         url = await stack.enter_async_context(own_database(server))

@@ -48,7 +48,7 @@ async def measure_backlog(
 async def measure_held_back(
     server: str, waiting: int, held: int, samples: int, watch_fill: OnProgress, watch: OnProgress
 ) -> list[Compared]:
-    """An org at its limit, once with nothing and once with so many jobs that wait behind it."""
+    """Return an org at its limit, once with nothing and once with so many jobs that wait behind it."""
     steps = _claims(samples, waiting)
     async with AsyncExitStack() as stack:
         sites = [
@@ -78,7 +78,7 @@ async def _beside_held(
 async def measure_orgs(
     server: str, sizes: tuple[int, ...], waiting: int, samples: int, watch_fill: OnProgress, watch: OnProgress
 ) -> list[Compared]:
-    """The same number of jobs in the lanes of few and of many orgs."""
+    """Return the same number of jobs in the lanes of few and of many orgs."""
     steps = [*_claims(samples, waiting), *_submits(samples)]
     async with AsyncExitStack() as stack:
         sites = []

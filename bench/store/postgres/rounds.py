@@ -20,11 +20,11 @@ class PostgresRounds:
         self._server = server
 
     def live(self, jobs: int, concurrency: int) -> tuple[RoundTimes, JobCost]:
-        """A round of the store, and what it cost."""
+        """Return a round of the store, and what it cost."""
         return uvloop.run(self._live(jobs, concurrency))
 
     def ceiling(self, jobs: int, group: int) -> tuple[float, JobCost]:
-        """A round of the ceiling in groups of that size: jobs per second, and what it cost."""
+        """Return a round of the ceiling in groups of that size: jobs per second, and what it cost."""
         lived, cost = uvloop.run(self._ceiling(jobs, group))
         return lived.jobs_per_second, cost
 
@@ -48,5 +48,5 @@ class PostgresRounds:
 
 
 def _shares(whole: int, parts: int) -> list[int]:
-    """A number in parts that differ by one at most; each is one at least."""
+    """Return a number in parts that differ by one at most; each is one at least."""
     return [max(1, (whole + part) // parts) for part in range(parts)]

@@ -33,7 +33,7 @@ _LOG = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::float8"
 
 
 async def measure_costs(server: str, jobs: int, watch: OnProgress) -> Costs:
-    """Sends so many jobs through each size of batch."""
+    """Send so many jobs through each size of batch."""
     points: dict[str, list[tuple[float, float, float]]] = defaultdict(list)
     async with AsyncExitStack() as stack:
         url = await stack.enter_async_context(own_database(server))

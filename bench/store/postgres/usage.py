@@ -29,7 +29,7 @@ class Usage(NamedTuple):
 
 
 async def usage(connection: Any) -> Usage:
-    """The time used so far, by the other connections to the same database and by the machine."""
+    """Return the time used so far, by the other connections to the same database and by the machine."""
     rows = await connection.fetch(_BACKENDS)
     used = {pid: (_kind(query), process_seconds(pid)) for pid, query in rows}
     known = {pid: (kind, seconds) for pid, (kind, seconds) in used.items() if seconds is not None}
@@ -43,7 +43,7 @@ async def used_by(connection: Any, kind: str) -> float:
 
 
 def cost_between(before: Usage, after: Usage, *, jobs: int, seconds: float, client_seconds: float) -> JobCost:
-    """What a job cost between two moments."""
+    """Return what a job cost between two moments."""
     stages: dict[str, float] = {}
     if before.backends is not None and after.backends is not None:
         for pid, (kind, used) in after.backends.items():
@@ -94,7 +94,7 @@ def _parent(pid: int) -> int:
 
 
 def _stat(pid: int) -> list[str]:
-    """What /proc tells of a process, from its state on."""
+    """Return what /proc tells of a process, from its state on."""
     return (_PROC / str(pid) / "stat").read_text("utf-8").rpartition(")")[2].split()
 
 

@@ -21,7 +21,7 @@ import msgspec
 from langlauf.analysis.job import Job
 from langlauf.app import Langlauf
 from langlauf.bench.jobs import ORG
-from langlauf.bench.report import HttpFigures, OnProgress, median_percentiles, percentiles
+from langlauf.bench.report import HttpResults, OnProgress, median_percentiles, percentiles
 from langlauf.clock import new_id
 from langlauf.domain.errors import LanglaufError
 from langlauf.domain.instant import from_text, seconds_between
@@ -87,7 +87,7 @@ async def bench(job: Job, query: str) -> dict[str, Any]:
 
 async def measure_http(
     store: str, log: Path, *, jobs: int, clients: int, max_running: int, rounds: int, watch: OnProgress
-) -> HttpFigures:
+) -> HttpResults:
     """Return medians over rounds of jobs, and of one poll of each job after its end."""
     rounds_done, polls = [], []
     async with serving(store, log, "--max-running", str(max_running)) as url:
@@ -98,7 +98,7 @@ async def measure_http(
             polls.append(await _run_concurrently(url, clients, [job["job_id"] for _, job in rounds_done[-1][1]], _poll))
     watch(rounds, rounds)
     starts = [[_start_delay(job) for _, job in done] for _, done in rounds_done]
-    return HttpFigures(
+    return HttpResults(
         jobs=jobs,
         clients=clients,
         jobs_per_second=round(statistics.median(len(done) / seconds for seconds, done in rounds_done), 1),

@@ -12,25 +12,27 @@ from rich.table import Table
 OnProgress = Callable[[int, int], None]
 
 
-class Percentiles(msgspec.Struct, frozen=True):
+class DurationPercentiles(msgspec.Struct, frozen=True):
     """Durations in milliseconds: the median and the 99th percentile."""
 
     p50: float
     p99: float
 
 
-def percentiles(seconds: Sequence[float]) -> Percentiles:
+def percentiles(seconds: Sequence[float]) -> DurationPercentiles:
     """Return the spread of durations that were measured in seconds."""
     ordered = sorted(seconds)
-    return Percentiles(*(round(ordered[int(share * (len(ordered) - 1))] * 1_000, 3) for share in (0.50, 0.99)))
+    return DurationPercentiles(*(round(ordered[int(share * (len(ordered) - 1))] * 1_000, 3) for share in (0.50, 0.99)))
 
 
-def median_percentiles(spreads: Sequence[Percentiles]) -> Percentiles:
+def median_percentiles(spreads: Sequence[DurationPercentiles]) -> DurationPercentiles:
     """Return the medians of the spreads of several rounds."""
-    return Percentiles(statistics.median(one.p50 for one in spreads), statistics.median(one.p99 for one in spreads))
+    return DurationPercentiles(
+        statistics.median(one.p50 for one in spreads), statistics.median(one.p99 for one in spreads)
+    )
 
 
-class StoreFigures(msgspec.Struct, frozen=True, kw_only=True):
+class StoreResults(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs through the store, each submitted, claimed, completed with a partial result; medians of the rounds."""
 
     jobs: int
@@ -40,21 +42,21 @@ class StoreFigures(msgspec.Struct, frozen=True, kw_only=True):
     jobs_per_second: float
     #: durable writes of jobs per second, four to a job, against those commits
     writes_to_commits: float
-    submit_ms: Percentiles
-    submit_to_start_ms: Percentiles
+    submit_ms: DurationPercentiles
+    submit_to_start_ms: DurationPercentiles
 
 
-class HttpFigures(msgspec.Struct, frozen=True, kw_only=True):
+class HttpResults(msgspec.Struct, frozen=True, kw_only=True):
     """The same over HTTP, server and worker in processes of their own; medians of the rounds."""
 
     jobs: int
     clients: int
     jobs_per_second: float
-    submit_ms: Percentiles
-    submit_to_start_ms: Percentiles
+    submit_ms: DurationPercentiles
+    submit_to_start_ms: DurationPercentiles
     #: status polls of finished jobs
     polls_per_second: float
-    poll_ms: Percentiles
+    poll_ms: DurationPercentiles
 
 
 class BenchReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,8 +67,8 @@ class BenchReport(msgspec.Struct, frozen=True, kw_only=True):
     python: str
     #: the database and its version
     database: str
-    store: StoreFigures | None = None
-    http: HttpFigures | None = None
+    store: StoreResults | None = None
+    http: HttpResults | None = None
 
 
 #: What is measured, the figure, and how.
@@ -79,7 +81,7 @@ def lines_of(report: BenchReport) -> list[ReportLine]:
     return (_store_lines(report.store) if report.store else []) + (_http_lines(report.http) if report.http else [])
 
 
-def _store_lines(found: StoreFigures) -> list[ReportLine]:
+def _store_lines(found: StoreResults) -> list[ReportLine]:
     where = f"store, {found.concurrency} jobs at once"
     return [
         (
@@ -94,7 +96,7 @@ def _store_lines(found: StoreFigures) -> list[ReportLine]:
     ]
 
 
-def _http_lines(found: HttpFigures) -> list[ReportLine]:
+def _http_lines(found: HttpResults) -> list[ReportLine]:
     where = f"HTTP, {found.clients} clients"
     return [
         (f"{where}: jobs/s", f"{found.jobs_per_second:,.0f}", "submitted, then polled with ?wait= to the end"),
@@ -105,7 +107,7 @@ def _http_lines(found: HttpFigures) -> list[ReportLine]:
     ]
 
 
-def _spread(found: Percentiles) -> str:
+def _spread(found: DurationPercentiles) -> str:
     return f"{found.p50:.1f} / {found.p99:.1f}"
 
 

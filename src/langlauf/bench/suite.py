@@ -15,7 +15,7 @@ import uvloop
 
 from langlauf.bench.http import measure_http
 from langlauf.bench.jobs import WRITES_PER_JOB, JobRound, RoundTimes
-from langlauf.bench.report import BenchReport, OnProgress, StoreFigures, median_percentiles, percentiles
+from langlauf.bench.report import BenchReport, OnProgress, StoreResults, median_percentiles, percentiles
 from langlauf.bootstrap import open_store
 from langlauf.clock import SystemClock
 from langlauf.domain.errors import LanglaufError
@@ -71,7 +71,7 @@ async def _run(plan: BenchPlan, server: str | None, folder: Path, watcher: Calla
     )
 
 
-async def _measure_store(plan: BenchPlan, server: str | None, folder: Path, watch: OnProgress) -> StoreFigures:
+async def _measure_store(plan: BenchPlan, server: str | None, folder: Path, watch: OnProgress) -> StoreResults:
     """Measure rounds, each in a new store and followed by single commits in the same place; the first is a warm-up."""
     commits, rounds_done = [], []
     for number in range(plan.rounds + 1):
@@ -84,7 +84,7 @@ async def _measure_store(plan: BenchPlan, server: str | None, folder: Path, watc
     watch(plan.rounds + 1, plan.rounds + 1)
     jobs_per_second = statistics.median(one.jobs_per_second for one in rounds_done[1:])
     commits_per_second = statistics.median(commits[1:])
-    return StoreFigures(
+    return StoreResults(
         jobs=plan.jobs,
         concurrency=plan.concurrency,
         commits_per_second=round(commits_per_second, 1),

@@ -92,7 +92,7 @@ class ApiProcesses:
         self._listening = listening
         self._descriptor = make_shared_memory(count)
         self._memory = SharedMemory(self._descriptor, 0, count)
-        self._running: dict[int, _ApiProcess] = {}
+        self._running: dict[int, _ApiChild] = {}
         self._stopping = asyncio.Event()
         self._problem: str | None = None
 
@@ -120,7 +120,7 @@ class ApiProcesses:
         """Run one process after another under a number, and return the exit status of the last one."""
         pause, first = _SHORTEST_PAUSE, True
         while True:
-            process = self._running[number] = _ApiProcess(self._scrape)
+            process = self._running[number] = _ApiChild(self._scrape)
             start = Start(self._target, self._flags, self._allow_open, number, self._count, first and number == 0)
             status = await process.run(start, self._environment, self._listening, self._descriptor)
             del self._running[number]
@@ -145,7 +145,7 @@ class ApiProcesses:
         return render(Scrape(()), openmetrics=openmetrics)
 
 
-class _ApiProcess:
+class _ApiChild:
     """One API process from its start to its end."""
 
     def __init__(self, scrape: _Scraping) -> None:

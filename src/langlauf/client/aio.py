@@ -24,7 +24,7 @@ from langlauf.client.models import (
     ResultView,
     SubmitOptions,
 )
-from langlauf.client.requests import ApiCall, ApiReply, ApiRequest, NoReply
+from langlauf.client.requests import ApiCall, ClientRequest, NoReply, ServerReply
 from langlauf.domain.event import EventType
 
 T = TypeVar("T")
@@ -164,7 +164,7 @@ class AsyncClient:
             value: T = end.value
             return value
 
-    async def _send(self, request: ApiRequest) -> ApiReply | NoReply:
+    async def _send(self, request: ClientRequest) -> ServerReply | NoReply:
         if request.delay:
             await asyncio.sleep(request.delay)
         try:

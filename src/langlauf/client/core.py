@@ -32,7 +32,16 @@ from langlauf.client.models import (
     SubmitOptions,
     ViewsEnvelope,
 )
-from langlauf.client.requests import CALL_RETRIES, FOLLOW_RETRIES, ApiCall, ApiReply, ApiRequest, NoReply, decode, send
+from langlauf.client.requests import (
+    CALL_RETRIES,
+    FOLLOW_RETRIES,
+    ApiCall,
+    ClientRequest,
+    NoReply,
+    ServerReply,
+    decode,
+    send,
+)
 from langlauf.clock import new_id
 from langlauf.domain.errors import SettingsError
 from langlauf.domain.state import Status
@@ -63,11 +72,11 @@ class ClientCore:
         """Return the arguments of the HTTP library's client."""
         return {"base_url": self.url, "headers": self.headers, "follow_redirects": False}
 
-    def reply_of(self, response: httpx2.Response) -> ApiReply:
+    def reply_of(self, response: httpx2.Response) -> ServerReply:
         """Return a response of the HTTP library as a reply."""
         self.connected = True
         headers = {name.lower(): value for name, value in response.headers.items()}
-        return ApiReply(response.status_code, headers, response.content)
+        return ServerReply(response.status_code, headers, response.content)
 
     def no_reply(self, error: httpx2.RequestError) -> NoReply:
         """Return an error of the HTTP library as a missing reply."""
@@ -170,13 +179,13 @@ class ClientCore:
     def result(self, result_id: str, view: ResultView) -> ApiCall[JobResult]:
         """Return a snapshot with its payload."""
         path = f"{self._prefix}/results/{quote(result_id, safe='')}"
-        reply = yield from send(ApiRequest(path=path, params={"view": view}))
+        reply = yield from send(ClientRequest(path=path, params={"view": view}))
         return decode(reply, JobResult)
 
     def views(self, result_id: str, view: ResultView) -> ApiCall[list[dict[str, Any]]]:
         """Return the views of a snapshot."""
         path = f"{self._prefix}/results/{quote(result_id, safe='')}/views"
-        reply = yield from send(ApiRequest(path=path, params={"view": view}))
+        reply = yield from send(ClientRequest(path=path, params={"view": view}))
         return decode(reply, ViewsEnvelope).views
 
     def hold(self, result_id: str, reason: str | None) -> ApiCall[JobSummary]:
@@ -186,7 +195,7 @@ class ClientCore:
 
     def release(self, result_id: str) -> ApiCall[JobSummary]:
         """Let retention remove a result again; return its job."""
-        reply = yield from send(ApiRequest(method="DELETE", path=self._hold_path(result_id)))
+        reply = yield from send(ClientRequest(method="DELETE", path=self._hold_path(result_id)))
         return decode(reply, JobEnvelope).job
 
     def held(self, limit: int | None) -> ListPages[JobSummary]:
@@ -198,13 +207,13 @@ class ClientCore:
 
     def snapshots(self, job_id: str) -> ApiCall[list[JobSnapshot]]:
         """Return all snapshots of a job, without their payloads."""
-        reply = yield from send(ApiRequest(path=f"{self._job_path(job_id)}/results"))
+        reply = yield from send(ClientRequest(path=f"{self._job_path(job_id)}/results"))
         return decode(reply, SnapshotsEnvelope).results
 
     def notifications(self, job_id: str, channel: str | None, limit: int | None) -> ApiCall[list[JobNotification]]:
         """Return the messages about a job, latest first."""
         params = {name: value for name, value in (("channel", channel), ("limit", limit)) if value is not None}
-        reply = yield from send(ApiRequest(path=f"{self._job_path(job_id)}/notifications", params=params))
+        reply = yield from send(ClientRequest(path=f"{self._job_path(job_id)}/notifications", params=params))
         return decode(reply, NotificationsEnvelope).notifications
 
     def inbox(self, *, unread: bool, limit: int | None) -> ListPages[InboxMessage]:
@@ -231,7 +240,7 @@ class ClientCore:
         return f"{self._prefix}/jobs/{quote(job_id, safe='')}"
 
 
-def http_arguments(request: ApiRequest, timeout: float) -> dict[str, Any]:
+def http_arguments(request: ClientRequest, timeout: float) -> dict[str, Any]:
     """Return the arguments with which the HTTP library sends a request."""
     seconds = timeout + request.extra
     return {
@@ -244,11 +253,11 @@ def http_arguments(request: ApiRequest, timeout: float) -> dict[str, Any]:
     }
 
 
-def _post(path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> ApiRequest:
+def _post(path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> ClientRequest:
     """Return a POST request; NaN and infinities raise here instead of becoming null."""
     data = json.dumps(msgspec.to_builtins(body, str_keys=True), allow_nan=False).encode()
     fields = {"Content-Type": "application/json", **(headers or {})}
-    return ApiRequest(method="POST", path=path, body=data, headers=fields)
+    return ClientRequest(method="POST", path=path, body=data, headers=fields)
 
 
 def _check_url(url: str) -> str:

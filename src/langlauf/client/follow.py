@@ -27,10 +27,10 @@ from langlauf.client.requests import (
     FOLLOW_RETRIES,
     NOT_MODIFIED,
     ApiCall,
-    ApiReply,
-    ApiRequest,
+    ClientRequest,
     Deadline,
     RetryPolicy,
+    ServerReply,
     decode,
     send,
 )
@@ -88,7 +88,7 @@ class JobWatch:
             if self.ended:
                 return state
 
-    def send(self, request: ApiRequest) -> ApiCall[ApiReply]:
+    def send(self, request: ClientRequest) -> ApiCall[ServerReply]:
         """Return the reply to a request about the job, with the retries of a follower."""
         policy = self._first if self.state is None else FOLLOW_RETRIES
         try:
@@ -101,12 +101,12 @@ class JobWatch:
     def _timed_out(self) -> WaitTimeout:
         return WaitTimeout(self._job_id, self.deadline.seconds or 0.0, self.state)
 
-    def _request(self) -> ApiRequest:
+    def _request(self) -> ClientRequest:
         if self._etag is None:
-            return ApiRequest(path=self._path)
+            return ClientRequest(path=self._path)
         left = self.deadline.left
         hold = _LONG_POLL_SECONDS if left is None else min(_LONG_POLL_SECONDS, math.ceil(left))
-        return ApiRequest(
+        return ClientRequest(
             path=self._path,
             params={"wait": hold},
             headers={"If-None-Match": self._etag},
@@ -140,7 +140,7 @@ class JobEventLog:
     def _page(self) -> ApiCall[list[JobEvent]]:
         """Return a page of stored events."""
         params = {"after": self.position, "limit": _EVENTS_PER_PAGE}
-        reply = yield from self._watch.send(ApiRequest(path=f"{self._path}/events", params=params))
+        reply = yield from self._watch.send(ClientRequest(path=f"{self._path}/events", params=params))
         page = decode(reply, EventsEnvelope)
         self._behind = len(page.events) == _EVENTS_PER_PAGE
         self.ended = not page.events and (page.expired or self._watch.ended)
@@ -211,7 +211,7 @@ class FeedPages:
     def _page(self) -> ApiCall[FeedEnvelope]:
         hold = 0 if self._behind else math.ceil(self._deadline.shorten(_LONG_POLL_SECONDS))
         size = _ITEMS_PER_PAGE if self._left is None else min(self._left, _ITEMS_PER_PAGE)
-        request = ApiRequest(
+        request = ClientRequest(
             path=self._path,
             params={"after": self._next, "limit": size, "wait": hold, **self._types},
             delay=self._deadline.shorten(self._pause),
@@ -234,7 +234,7 @@ class ListPages(Generic[T]):
         path: str,
         filters: Mapping[str, str],
         limit: int | None,
-        read_page: Callable[[ApiReply], tuple[list[T], str | None]],
+        read_page: Callable[[ServerReply], tuple[list[T], str | None]],
     ) -> None:
         if limit is not None and limit < 1:
             raise ValueError("limit must be 1 or more")
@@ -251,20 +251,20 @@ class ListPages(Generic[T]):
         params: dict[str, str | int] = {**self._filters, "limit": size}
         if self._cursor is not None:
             params["cursor"] = self._cursor
-        found, self._cursor = self._read_page((yield from send(ApiRequest(path=self._path, params=params))))
+        found, self._cursor = self._read_page((yield from send(ClientRequest(path=self._path, params=params))))
         if self._left is not None:
             self._left -= len(found)
         self.ended = self._cursor is None or self._left == 0
         return found
 
 
-def page_of_jobs(reply: ApiReply) -> tuple[list[JobSummary], str | None]:
+def page_of_jobs(reply: ServerReply) -> tuple[list[JobSummary], str | None]:
     """Return a page of jobs and the cursor of the next one."""
     page = decode(reply, JobsEnvelope)
     return page.jobs, page.next_cursor
 
 
-def page_of_messages(reply: ApiReply) -> tuple[list[InboxMessage], str | None]:
+def page_of_messages(reply: ServerReply) -> tuple[list[InboxMessage], str | None]:
     """Return a page of messages and the cursor of the next one."""
     page = decode(reply, InboxEnvelope)
     return page.notifications, page.next_cursor

@@ -21,7 +21,7 @@ NOT_MODIFIED = 304
 _GRACE_SECONDS = 0.05
 
 
-class ApiRequest(msgspec.Struct, frozen=True, kw_only=True):
+class ClientRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One request. All requests of this client may be repeated: they read, are idempotent, or carry a key."""
 
     path: str
@@ -37,7 +37,7 @@ class ApiRequest(msgspec.Struct, frozen=True, kw_only=True):
     at_most: float | None = None
 
 
-class ApiReply(msgspec.Struct, frozen=True):
+class ServerReply(msgspec.Struct, frozen=True):
     """A reply of the server. Names of headers are in lower case."""
 
     status: int
@@ -52,7 +52,7 @@ class NoReply(msgspec.Struct, frozen=True):
     reason: str
 
 
-ApiCall = Generator[ApiRequest, ApiReply | NoReply, T]
+ApiCall = Generator[ClientRequest, ServerReply | NoReply, T]
 
 
 class Deadline:
@@ -113,8 +113,8 @@ FOLLOW_RETRIES = RetryPolicy(seconds=120.0)
 
 
 def send(
-    request: ApiRequest, policy: RetryPolicy = CALL_RETRIES, deadline: Deadline = NO_DEADLINE
-) -> ApiCall[ApiReply]:
+    request: ClientRequest, policy: RetryPolicy = CALL_RETRIES, deadline: Deadline = NO_DEADLINE
+) -> ApiCall[ServerReply]:
     """Return the server's reply; retry lost connections and `503`, raise for other error statuses.
 
     At the deadline the last failure raises, too: the caller decides what that means.
@@ -124,7 +124,7 @@ def send(
     request = msgspec.structs.replace(request, headers={"X-Request-Id": new_id(), **request.headers})
     while True:
         reply = yield request
-        if isinstance(reply, ApiReply) and reply.status not in RETRY_STATUSES:
+        if isinstance(reply, ServerReply) and reply.status not in RETRY_STATUSES:
             return _raise_for_status(reply)
         now = time.monotonic()
         failing_since = now if failing_since is None else failing_since
@@ -136,7 +136,7 @@ def send(
         request = msgspec.structs.replace(request, delay=delay, at_most=deadline.reply_timeout(delay))
 
 
-def decode(reply: ApiReply, kind: type[T]) -> T:
+def decode(reply: ServerReply, kind: type[T]) -> T:
     """Return the body as one of the client's models."""
     try:
         return msgspec.json.decode(reply.body, type=kind)
@@ -146,7 +146,7 @@ def decode(reply: ApiReply, kind: type[T]) -> T:
         ) from None
 
 
-def error_of(reply: ApiReply) -> ApiError:
+def error_of(reply: ServerReply) -> ApiError:
     """Return the error of a reply, also of a proxy's, which has another format."""
     try:
         problem: dict[str, Any] = msgspec.json.decode(reply.body, type=dict[str, Any])
@@ -159,7 +159,7 @@ def error_of(reply: ApiReply) -> ApiError:
     return kind(reply.status, code, message, request_id, problem, retry_after=_retry_after(reply))
 
 
-def _raise_for_status(reply: ApiReply) -> ApiReply:
+def _raise_for_status(reply: ServerReply) -> ServerReply:
     if reply.status < HTTPStatus.MULTIPLE_CHOICES or reply.status == NOT_MODIFIED:
         return reply
     raise error_of(reply)
@@ -172,6 +172,6 @@ def _phrase(status: int) -> str:
         return "Unknown"
 
 
-def _retry_after(reply: ApiReply | NoReply) -> float | None:
-    text = reply.headers.get("retry-after", "") if isinstance(reply, ApiReply) else ""
+def _retry_after(reply: ServerReply | NoReply) -> float | None:
+    text = reply.headers.get("retry-after", "") if isinstance(reply, ServerReply) else ""
     return float(text) if text.isascii() and text.isdigit() and len(text) <= 6 else None  # noqa: PLR2004

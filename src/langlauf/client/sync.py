@@ -24,7 +24,7 @@ from langlauf.client.models import (
     ResultView,
     SubmitOptions,
 )
-from langlauf.client.requests import ApiCall, ApiReply, ApiRequest, NoReply
+from langlauf.client.requests import ApiCall, ClientRequest, NoReply, ServerReply
 from langlauf.domain.event import EventType
 
 T = TypeVar("T")
@@ -167,7 +167,7 @@ class Client:
             value: T = end.value
             return value
 
-    def _send(self, request: ApiRequest) -> ApiReply | NoReply:
+    def _send(self, request: ClientRequest) -> ServerReply | NoReply:
         if request.delay:
             time.sleep(request.delay)
         try:

@@ -29,7 +29,7 @@ def test_numbers_and_small_categories_are_compared() -> None:
 
 
 def test_columns_asked_for_are_taken() -> None:
-    """A counter is compared where somebody wants it."""
+    """A counter is compared if it is named."""
     assert [column.name for column in select_columns(read_table(TABLE), ["id", "size", "id"]).used] == ["id", "size"]
 
 

@@ -110,7 +110,7 @@ _RISK: Final = (
 
 
 def stages_of(mode: Mode) -> tuple[AddressStage, ...]:
-    """The stages of a mode; each mode holds those of the one before it."""
+    """Return the stages of a mode; each mode holds those of the one before it."""
     return {"basic": _BASIC, "extended": _BASIC + _EXTENDED, "risk": _BASIC + _EXTENDED + _RISK}[mode]
 
 
@@ -167,7 +167,7 @@ def _result(mode: Mode, results: dict[str, StageResult], done: list[AddressStage
 
 
 def _summary(results: dict[str, StageResult]) -> dict[str, Any]:
-    """The few figures a list of jobs has room for, as far as the stages have found them."""
+    """Return the few figures a list of jobs has room for, as far as the stages have found them."""
     summary: dict[str, Any] = {"stages": len(results)}
     if located := results.get("locate"):
         place = located["place"]

@@ -20,7 +20,7 @@ _CONTINENTS: Final = {
 
 
 def region(context: StageContext) -> StageResult:
-    """The region by code, with names where they are known, the country, and what the table lists in both."""
+    """Return the region by code, with names where they are known, the country, and what the table lists in both."""
     gazetteer, place = context.gazetteer, context.place
     in_country = gazetteer.independent(gazetteer.by_country[place.country])
     in_region = [index for index in in_country if gazetteer.places[index].region == place.region]
@@ -31,7 +31,7 @@ def region(context: StageContext) -> StageResult:
 
 
 def region_facts(country: str, code: str) -> StageResult:
-    """The code, the kind and the names of a region; without a known name the name is empty and a note says so."""
+    """Return the code, kind and names of a region; without a known name, the name is empty and a note says so."""
     facts: StageResult = {"code": code or None, "kind": "region", "name": None, "names": {}, "note": None}
     if country == "CH" and code in CANTONS:
         canton = CANTONS[code]
@@ -50,7 +50,7 @@ def region_facts(country: str, code: str) -> StageResult:
 
 
 def country_facts(code: str) -> StageResult:
-    """What the table of countries says about one."""
+    """Return what the table of countries has about one."""
     country = countries().get(code)
     if country is None:
         return {"code": code, "name": None}
@@ -86,7 +86,7 @@ _HALF_WAY_ROUND: Final = 180.0
 
 
 def surroundings(context: StageContext) -> StageResult:
-    """The nearest places, the next larger one, the people within 5, 10 and 25 km, and all of it as GeoJSON."""
+    """Return the nearest places, the next larger one, the people within 5, 10 and 25 km, and all of it as GeoJSON."""
     gazetteer, place, index = context.gazetteer, context.place, context.index
     family = {index, gazetteer.parts.get(index, index)}
 
@@ -107,7 +107,7 @@ def surroundings(context: StageContext) -> StageResult:
 
 
 def people_within(gazetteer: Gazetteer, around: list[tuple[float, int]], radius_km: float) -> StageResult:
-    """The people of the places in a circle: once without probable parts of larger places, once with everything."""
+    """Return the people of the places in a circle, once without probable parts of larger places, once with all."""
     inside = [index for distance, index in around if distance <= radius_km]
     counted = gazetteer.independent(inside)
     # A circle around a quarter may miss the centre of its city; then the quarters are all there is to count.
@@ -121,7 +121,7 @@ def people_within(gazetteer: Gazetteer, around: list[tuple[float, int]], radius_
 
 
 def feature_collection(place: GazetteerPlace, nearest: list[GazetteerPlace]) -> StageResult:
-    """The place and its neighbours as a GeoJSON FeatureCollection with a bounding box."""
+    """Return the place and its neighbours as a GeoJSON FeatureCollection with a bounding box."""
     shown = [place, *nearest]
     return {
         "type": "FeatureCollection",
@@ -149,7 +149,7 @@ def _bounding_box(shown: list[GazetteerPlace]) -> list[float]:
 
 
 def rank(context: StageContext) -> StageResult:
-    """The rank by size and by centrality in region and country; 1 is the largest, and the most central."""
+    """Return the rank by size and by centrality in region and country; 1 is the largest, and the most central."""
     gazetteer, place = context.gazetteer, context.place
     in_country = [gazetteer.places[index] for index in gazetteer.independent(gazetteer.by_country[place.country])]
     if place not in in_country:
@@ -163,7 +163,7 @@ def rank(context: StageContext) -> StageResult:
 
 
 def size_rank(place: GazetteerPlace, among: list[GazetteerPlace]) -> StageResult:
-    """The rank by population, and the share of the listed people that live there; equal sizes share a rank."""
+    """Return the rank by population, and the share of the listed people that live there; equal sizes share a rank."""
     people = sum(other.population for other in among)
     return {
         "rank": 1 + sum(other.population > place.population for other in among),
@@ -173,7 +173,7 @@ def size_rank(place: GazetteerPlace, among: list[GazetteerPlace]) -> StageResult
 
 
 def centrality(place: GazetteerPlace, among: list[GazetteerPlace]) -> StageResult | None:
-    """How near the place is to the centre of population, the mean position of all listed people, against the others."""
+    """Return the rank of the place by its distance to the centre of population, the mean position of all people."""
     centre = mean_centre([(other.lat, other.lon, float(other.population)) for other in among])
     if centre is None:
         return None

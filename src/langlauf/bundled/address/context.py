@@ -36,7 +36,7 @@ class StageContext:
 
 
 def brief(place: GazetteerPlace) -> StageResult:
-    """A place in the few words every list of places has."""
+    """Return a place in the few words every list of places has."""
     return {
         "id": place.id,
         "name": place.name,
@@ -49,7 +49,7 @@ def brief(place: GazetteerPlace) -> StageResult:
 
 
 def brief_from(origin: GazetteerPlace, place: GazetteerPlace) -> StageResult:
-    """A place in few words, with how far and in which direction it lies from another; no direction to itself."""
+    """Return a place in few words, with how far and in which direction it lies from another; no direction to itself."""
     distance = round(distance_km(origin.lat, origin.lon, place.lat, place.lon), 1)
     direction = compass(bearing(origin.lat, origin.lon, place.lat, place.lon)) if distance else None
     return brief(place) | {"distance_km": distance, "direction": direction}

@@ -58,7 +58,7 @@ class StateRow(msgspec.Struct, frozen=True, gc=False):
 
 
 def read_cities(table: str) -> Iterator[CityRow]:
-    """The places of one table, in the file's order."""
+    """Yield the places of one table, in the file's order."""
     rows = msgspec.json.decode(_file(f"cities{table}.json"), type=dict[str, msgspec.Raw])
     decoder = msgspec.json.Decoder(CityRow)
     for raw in rows.values():
@@ -67,19 +67,19 @@ def read_cities(table: str) -> Iterator[CityRow]:
 
 @cache
 def countries() -> dict[str, CountryRow]:
-    """The countries by ISO code of two letters, without the two that exist no more."""
+    """Return the countries by ISO code of two letters, without two that no longer exist."""
     found = msgspec.json.decode(_file("countries.json"), type=dict[str, CountryRow])
     return {code: country for code, country in found.items() if code not in {"AN", "CS"}}
 
 
 @cache
 def us_states() -> dict[str, StateRow]:
-    """The states of the United States and the District of Columbia by their postal code."""
+    """Return the states of the United States and the District of Columbia by their postal code."""
     return msgspec.json.decode(_file("us_states.json"), type=dict[str, StateRow])
 
 
 def source(table: str, places: int) -> dict[str, Any]:
-    """Where the figures come from, for the result."""
+    """Return where the figures come from, for the result."""
     return {
         "gazetteer": "GeoNames",
         "url": "https://www.geonames.org/",
@@ -104,7 +104,7 @@ DEFAULT_TABLE: Final = "5000"
 
 
 def configured_table(environment: Mapping[str, str] | None = None) -> str:
-    """The table named by `LANGLAUF_ADDRESS_TABLE`, or the default; a value that names no table is refused."""
+    """Return the table named by `LANGLAUF_ADDRESS_TABLE`, or the default; raise SettingsError for an unknown one."""
     value = (os.environ if environment is None else environment).get(TABLE_VARIABLE, "").strip()
     if not value:
         return DEFAULT_TABLE

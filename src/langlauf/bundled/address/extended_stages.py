@@ -17,7 +17,7 @@ DIRECTIONS_KM: Final = 50.0
 
 
 def profile(context: StageContext) -> StageResult:
-    """People in rings up to 100 km and in the eight directions up to 50 km, and how evenly the directions share."""
+    """Return people in rings up to 100 km and in eight directions up to 50 km, and how evenly they are spread."""
     gazetteer, place = context.gazetteer, context.place
     around = [
         (distance, gazetteer.places[index])
@@ -44,7 +44,7 @@ def profile(context: StageContext) -> StageResult:
 
 
 def evenness(people: list[int]) -> float | None:
-    """How evenly people are shared: entropy over its greatest value, 1 for even and 0 for all in one; None for none."""
+    """Return entropy over its maximum: 1 for an even spread, 0 for all in one; None without people."""
     total = sum(people)
     if not total:
         return None
@@ -58,7 +58,7 @@ _WINDOW: Final = 400
 
 
 def comparable(context: StageContext) -> StageResult:
-    """The places closest in population: five in the country, and five abroad with at most one per country."""
+    """Return the places closest in population: five in the country, and five abroad with at most one per country."""
     gazetteer, place, index = context.gazetteer, context.place, context.index
     home = [gazetteer.places[at] for at in gazetteer.independent(gazetteer.by_country[place.country]) if at != index]
     # Places come by size, so those of like size stand next to this one.
@@ -117,7 +117,7 @@ def accessibility(context: StageContext) -> StageResult:
 
 
 def potential(gazetteer: Gazetteer, place: GazetteerPlace) -> float:
-    """The sum of people over all places within reach, each weighted by exp(-distance / 25 km)."""
+    """Return the sum of people over all places within reach, each weighted by exp(-distance / 25 km)."""
     return sum(
         gazetteer.places[index].population * exp(-distance / DECAY_KM)
         for distance, index in gazetteer.grid.within(place.lat, place.lon, REACH_KM)
@@ -133,7 +133,7 @@ _DAYS: Final = {"march_equinox": 0.0, "june_solstice": TILT, "september_equinox"
 
 
 def sun_and_time(context: StageContext) -> StageResult:
-    """The time zone, how far the clock is from the sun, and daylight and noon height on four days of the year."""
+    """Return the time zone, the clock's distance from solar time, and daylight and noon height on four days."""
     place = context.place
     offset = utc_offset_hours(place.timezone, month=1), utc_offset_hours(place.timezone, month=7)
     solar = round(place.lon * 4 / 60, 2)
@@ -156,7 +156,7 @@ def sun_and_time(context: StageContext) -> StageResult:
 
 
 def daylight_hours(latitude: float, declination: float) -> float:
-    """The hours from sunrise to sunset at a latitude when the sun stands over `declination`; 0 or 24 near the poles."""
+    """Return the hours from sunrise to sunset at a latitude and a solar declination; 0 or 24 near the poles."""
     phi, delta = radians(latitude), radians(declination)
     if abs(cos(phi)) < 1e-9:  # noqa: PLR2004
         return 24.0 if latitude * declination > 0 else 12.0 if declination == 0 else 0.0
@@ -165,7 +165,7 @@ def daylight_hours(latitude: float, declination: float) -> float:
 
 
 def utc_offset_hours(timezone: str, *, month: int) -> float | None:
-    """How far the zone's clocks are ahead of UTC in mid-month of the reference year; None without data for the zone."""
+    """Return the UTC offset of a zone in mid-month of the reference year; None without data for the zone."""
     try:
         zone = ZoneInfo(timezone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -178,7 +178,7 @@ _SHOWN: Final = 12
 
 
 def names(context: StageContext) -> StageResult:
-    """How many names the gazetteer has for the place, and some of them in every script, in the gazetteer's order."""
+    """Return the number of names of the place, and some of them in every script, in the gazetteer's order."""
     place = context.place
     by_script: dict[str, list[str]] = {}
     for name in place.other_names:

@@ -15,7 +15,7 @@ from langlauf.bundled.address.text import TypoIndex, fold, fold_lines
 
 # Other names of small places are too many and too odd to be guessed at from a misspelling.
 _OTHER_NAMES_MISSPELT_FROM: Final = 100_000
-# Codes of airports stand among the other names; nobody misspells a name into one.
+# The other names include airport codes, which are no likely misspelling.
 _CODE_LENGTH: Final = 3
 _APART: Final = re.compile(r" \(| (?:am|an der|im|in der|ob der) ")
 
@@ -62,27 +62,27 @@ class Gazetteer:
             self.by_country.setdefault(place.country, []).append(index)
 
     def index_of(self, place_id: int) -> int:
-        """The index of the place with this GeoNames number; KeyError if the table has none."""
+        """Return the index of the place with this GeoNames number; KeyError if the table has none."""
         return self._by_id[place_id]
 
     def named(self, folded: str) -> tuple[int, ...]:
-        """The places that have this folded name, as their first name or as another one, largest first."""
+        """Return the places that have this folded name, as their first name or as another one, largest first."""
         found = self._names.get(folded, ())
         return (found,) if isinstance(found, int) else found
 
     def nearly_named(self, folded: str) -> list[tuple[int, str]]:
-        """The names that differ from this one by few typing errors, as (errors, name), best first."""
+        """Return the names that differ from this one by few typing errors, as (errors, name), best first."""
         return self._typos.near(folded)
 
     def independent(self, indexes: Iterable[int]) -> list[int]:
-        """These places without those that are probably parts of a larger one."""
+        """Return these places without those that are probably parts of a larger one."""
         return [index for index in indexes if index not in self.parts]
 
 
 def first_names(name: str) -> list[str]:
-    """The folded spellings a place is foremost known by: whole, each side of a slash, and without what tells it apart.
+    """Return the folded main spellings of a place: whole, each side of a slash, and without its distinguishing suffix.
 
-    What tells it apart is a bracket or, as in `Frankfurt am Main`, the river or region.
+    The suffix is a bracket or, as in `Frankfurt am Main`, the river or region.
     """
     written = [name]
     if "/" in name:
@@ -107,7 +107,7 @@ def _place(row: CityRow) -> GazetteerPlace:
 
 
 def _index_names(places: list[GazetteerPlace]) -> tuple[dict[str, int | tuple[int, ...]], dict[str, None]]:
-    """The places by folded name, and the names that are also looked for when one is misspelt."""
+    """Return the places by folded name, and the names that are also looked for when one is misspelt."""
     # Most names belong to one place, and a bare number is far smaller than a tuple of one.
     names: dict[str, int | tuple[int, ...]] = {}
     misspelt: dict[str, None] = {}
@@ -139,7 +139,7 @@ _loading = Lock()
 
 
 def load(table: str) -> Gazetteer:
-    """The gazetteer of a table, read once per process: callers that come meanwhile wait for the same one."""
+    """Return the gazetteer of a table, loaded once per process; concurrent callers wait for the same load."""
     found = _loaded.get(table)
     if found is None:
         with _loading:
@@ -170,7 +170,7 @@ class _Located(Protocol):
 
 
 def footprint_radius_km(population: int) -> float:
-    """The radius of the circle that many people would fill at the assumed density."""
+    """Return the radius of the circle that many people would fill at the assumed density."""
     return sqrt(population / (pi * PEOPLE_PER_KM2))
 
 

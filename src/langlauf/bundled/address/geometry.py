@@ -11,7 +11,7 @@ COMPASS: Final = ("N", "NE", "E", "SE", "S", "SW", "W", "NW")
 
 
 def distance_km(lat_a: float, lon_a: float, lat_b: float, lon_b: float) -> float:
-    """The great-circle distance between two points (haversine formula, mean earth radius)."""
+    """Return the great-circle distance between two points (haversine formula, mean earth radius)."""
     phi_a, phi_b = radians(lat_a), radians(lat_b)
     half_lat = sin((phi_b - phi_a) / 2)
     half_lon = sin(radians(lon_b - lon_a) / 2)
@@ -20,7 +20,7 @@ def distance_km(lat_a: float, lon_a: float, lat_b: float, lon_b: float) -> float
 
 
 def bearing(lat_a: float, lon_a: float, lat_b: float, lon_b: float) -> float:
-    """The initial direction from the first point to the second, in degrees from north, 0 to under 360."""
+    """Return the initial direction from the first point to the second, in degrees from north, 0 to under 360."""
     phi_a, phi_b, turn = radians(lat_a), radians(lat_b), radians(lon_b - lon_a)
     east = sin(turn) * cos(phi_b)
     north = cos(phi_a) * sin(phi_b) - sin(phi_a) * cos(phi_b) * cos(turn)
@@ -28,12 +28,12 @@ def bearing(lat_a: float, lon_a: float, lat_b: float, lon_b: float) -> float:
 
 
 def compass(direction: float) -> str:
-    """The eighth of the compass a direction in degrees falls in."""
+    """Return the eighth of the compass a direction in degrees falls in."""
     return COMPASS[int((direction + 22.5) // 45) % 8]
 
 
 def ring(lat: float, lon: float, radius_km: float, corners: int = 72) -> list[tuple[float, float]] | None:
-    """A closed circle of (longitude, latitude); None where it would cross a pole or the date line, and tear a map."""
+    """Return a closed circle of (longitude, latitude), or None if it would cross a pole or the date line."""
     phi, reach = radians(lat), radius_km / EARTH_RADIUS_KM
     if abs(phi) + reach >= pi / 2:
         return None
@@ -47,7 +47,7 @@ def ring(lat: float, lon: float, radius_km: float, corners: int = 72) -> list[tu
 
 
 def mean_centre(points: list[tuple[float, float, float]]) -> tuple[float, float] | None:
-    """The weighted centre of (latitude, longitude, weight) points on the globe; nothing without weight."""
+    """Return the weighted centre of (latitude, longitude, weight) points on the globe; nothing without weight."""
     x = y = z = 0.0
     for lat, lon, weight in points:
         phi, lam = radians(lat), radians(lon)
@@ -77,7 +77,7 @@ class SpatialIndex:
             self._cells.setdefault(_cell(_row(lat), _column(lon)), array("I")).append(index)
 
     def within(self, lat: float, lon: float, radius_km: float) -> list[tuple[float, int]]:
-        """Every point at most `radius_km` away, as (distance, index), nearest first."""
+        """Return every point at most `radius_km` away, as (distance, index), nearest first."""
         span = radius_km / KM_PER_DEGREE
         found: list[tuple[float, int]] = []
         for cell in self._cells_around(lat, lon, span):
@@ -91,7 +91,7 @@ class SpatialIndex:
         return found
 
     def nearest(self, lat: float, lon: float, count: int, accept: Callable[[int], bool]) -> list[tuple[float, int]]:
-        """The `count` nearest accepted points, as (distance, index), nearest first; fewer if the globe has fewer."""
+        """Return the `count` nearest accepted points as (distance, index), nearest first; fewer if there are fewer."""
         found: list[tuple[float, int]] = []
         for radius in _RADII:
             found = [hit for hit in self.within(lat, lon, radius) if accept(hit[1])]

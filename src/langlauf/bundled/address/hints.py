@@ -36,7 +36,7 @@ class RegionHint(msgspec.Struct, frozen=True):
 
 
 def find_hints(part: int, words: list[str]) -> list[RegionHint]:
-    """The hints in one part of an address, longest names first, no two over the same words."""
+    """Return the hints in one part of an address, longest names first, no two over the same words."""
     found: list[RegionHint] = []
     taken: set[int] = set()
     for length in range(min(_LONGEST_NAME, len(words)), 0, -1):
@@ -144,7 +144,7 @@ class Postcode(msgspec.Struct, frozen=True):
 
 
 def postcode_length(words: list[str], at: int) -> int:
-    """How many words from `at` on make a postcode: 0 for none, 1 or 2."""
+    """Return how many words from `at` on make a postcode: 0 for none, 1 or 2."""
     if at + 1 < len(words) and _TWO_WORDS.match(f"{words[at]} {words[at + 1]}".upper()):
         return 2
     word = words[at].upper()
@@ -152,7 +152,7 @@ def postcode_length(words: list[str], at: int) -> int:
 
 
 def read_postcode(text: str, *, leads: bool) -> Postcode:
-    """What a text that is a postcode says."""
+    """Return what a text that is a postcode says."""
     text = text.upper()
     prefix = _prefix(text)
     code = text.split("-", 1)[1] if prefix else text
@@ -161,7 +161,7 @@ def read_postcode(text: str, *, leads: bool) -> Postcode:
 
 
 def regions_of(postcode: Postcode, country: str) -> frozenset[str] | None:
-    """The regions of the country the postcode belongs to, as far as it tells; nothing where it does not."""
+    """Return the regions of the country the postcode belongs to, as far as it tells; nothing where it does not."""
     if country == "CH" and "CH" in postcode.countries:
         return POSTCODE_AREAS.get(postcode.text[0], frozenset())
     # Elsewhere five figures before the place are a European code.

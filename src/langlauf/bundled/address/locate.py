@@ -26,7 +26,7 @@ _FOUND_BY: Final[dict[MatchKind, str]] = {
 
 
 def locate(context: StageContext) -> StageResult:
-    """The place meant, or PermanentError `address_intel` where the address holds no place the table knows."""
+    """Return the place that the address means; raise PermanentError `address_intel` if the table knows none."""
     parsed = msgspec.convert(context.results["parse"], ParsedAddress)
     gazetteer = context.gazetteer
     candidates = find_candidates(parsed, gazetteer)
@@ -71,7 +71,7 @@ def confidence(best: PlaceCandidate, margin: float | None) -> float:
 
 
 def _rivals(candidates: list[PlaceCandidate], gazetteer: Gazetteer) -> list[PlaceCandidate]:
-    """The other candidates, without parts of the best one, its whole, and other parts of that."""
+    """Return the other candidates, without parts of the best one, its whole, and other parts of that."""
     best = candidates[0].index
     family = {best, gazetteer.parts.get(best, best)}
     return [
@@ -127,7 +127,7 @@ _SMALL_WORDS: Final = frozenset({
 
 
 def find_candidates(parsed: ParsedAddress, gazetteer: Gazetteer) -> list[PlaceCandidate]:
-    """The places that fit well enough, best first, each once."""
+    """Return the places that fit well enough, best first, each once."""
     spans = list(_spans(parsed))
     found = [candidate for span in spans for candidate in _exact(span, parsed, gazetteer)]
     if not any(_leaves_no_doubt(candidate) for candidate in found):
@@ -153,7 +153,7 @@ def _spans(parsed: ParsedAddress) -> Iterator[NameSpan]:
 
 
 def _inside_words(number: int, part: AddressPart) -> Iterator[NameSpan]:
-    """Names inside the words of scripts that write no spaces, such as the city in a Japanese address."""
+    """Yield names inside the words of scripts that write no spaces, such as the city in a Japanese address."""
     for at, word in enumerate(part.words):
         if is_written_without_spaces(word):
             letters = fold(word)[:40]
@@ -165,7 +165,7 @@ def _inside_words(number: int, part: AddressPart) -> Iterator[NameSpan]:
 
 
 def _share(parsed: ParsedAddress, number: int, start: int, end: int) -> float:
-    """How much of its part the span covers by letters; words that name a country or region count as covered."""
+    """Return how much of its part the span covers by letters; words that name a country or region count as covered."""
     words = parsed.parts[number].words
     covered = set(range(start, end))
     for hint in parsed.hints:
@@ -214,7 +214,7 @@ def _ranked(candidates: Iterable[PlaceCandidate]) -> list[PlaceCandidate]:
 
 
 def _with_neighbours(ranked: list[PlaceCandidate], gazetteer: Gazetteer) -> list[PlaceCandidate]:
-    """A place named before a larger one near it is the one meant: `Oerlikon, Zürich` is Oerlikon."""
+    """Prefer a place that is named before a larger one near it: `Oerlikon, Zürich` is Oerlikon."""
     head = ranked[:_MOST_WEIGHED]
     return [
         PlaceCandidate(it.index, it.kind, it.matched, it.span, it.points | {"neighbour": NEIGHBOUR_POINTS})

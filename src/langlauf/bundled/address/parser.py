@@ -65,7 +65,7 @@ def parse(query: str) -> ParsedAddress:
 
 
 def describe(parsed: ParsedAddress) -> dict[str, object]:
-    """The parsed address as it is stored and shown."""
+    """Return the parsed address as it is stored and shown."""
     described: dict[str, object] = msgspec.to_builtins(parsed)
     described["place_words"] = [" ".join(part.words) for part in parsed.parts if part.role != "street" and part.words]
     return described
@@ -83,7 +83,7 @@ def _segments(text: str) -> list[list[str]]:
 
 
 def _find_postcode(segments: list[list[str]]) -> _Position | None:
-    """The last postcode that a place follows, or else the last that is not the number of a house."""
+    """Return the last postcode that a place follows, or else the last that is not the number of a house."""
     found: _Position | None = None
     found_leads = False
     for number, words in enumerate(segments):
@@ -176,7 +176,7 @@ def is_house_number(word: str) -> bool:
 
 
 def split_street(words: list[str]) -> StreetSplit | None:
-    """Where the street ends in these words, told by words such as `rue` and `street`; nothing without such a word."""
+    """Split words after the street, found by words such as `rue` and `street`; None without such a word."""
     for at, word in enumerate(words):
         folded = fold(word)
         if _ends_street(words, at, folded):

@@ -11,17 +11,17 @@ LEVELS: Final = ((25.0, "low"), (50.0, "moderate"), (75.0, "elevated"), (100.0, 
 
 
 def scaled(value: float, best: float, worst: float) -> float:
-    """A figure as a score: 0 at `best`, 100 at `worst`, straight in between and never beyond."""
+    """Return a figure as a score: 0 at `best`, 100 at `worst`, straight in between and never beyond."""
     return round(100 * max(0.0, min(1.0, (value - best) / (worst - best))), 1)
 
 
 def level(score: float) -> str:
-    """The word for a score: low under 25, moderate under 50, elevated under 75, high from there on."""
+    """Return the word for a score: low under 25, moderate under 50, elevated under 75, high from there on."""
     return next((word for bound, word in LEVELS if score < bound), LEVELS[-1][1])
 
 
 def ambiguity(context: StageContext) -> StageResult:
-    """A score of 0 for a match that leaves no doubt, 100 for a guess."""
+    """Return a score of 0 for a match that leaves no doubt, 100 for a guess."""
     located = context.results["locate"]
     match = located["match"]
     score = scaled(1 - match["confidence"], 0.0, 1.0)
@@ -57,7 +57,7 @@ STEPS: Final = ((50_000, 50.0), (100_000, 100.0), (500_000, 300.0))
 
 
 def remoteness(context: StageContext) -> StageResult:
-    """The distance to the next city of 50,000, 100,000 and 500,000 people, the place itself included, as a score."""
+    """Score the distance to the next city of 50,000, 100,000 and 500,000 people, the place itself included."""
     cities = [_next_city(context, size, far) for size, far in STEPS]
     score = round(sum(city["score"] for city in cities) / len(cities), 1)
     return {
@@ -97,7 +97,7 @@ _EVEN, _ALL = 0.2, 1.0
 
 
 def concentration(context: StageContext) -> StageResult:
-    """The share of the people within 50 km who live in the largest place there, and the Herfindahl index of all."""
+    """Score the share of the people within 50 km in the largest place there; with the Herfindahl index of all."""
     gazetteer, place = context.gazetteer, context.place
     around = gazetteer.independent(index for _, index in gazetteer.grid.within(place.lat, place.lon, RADIUS_KM))
     people = [gazetteer.places[index].population for index in around]
@@ -130,7 +130,7 @@ _FORMULA: Final = "100 x (1 - distance to the nearest foreign place / 50 km), at
 
 
 def border(context: StageContext) -> StageResult:
-    """The nearest foreign place as a score: 100 next door, 0 from 50 km on. It is exposure, not danger."""
+    """Return the nearest foreign place as a score: 100 next door, 0 from 50 km on. It is exposure, not danger."""
     gazetteer, place = context.gazetteer, context.place
     found = gazetteer.grid.nearest(
         place.lat, place.lon, 1, lambda index: gazetteer.places[index].country != place.country
@@ -164,7 +164,7 @@ def border(context: StageContext) -> StageResult:
 
 
 def seasonality(context: StageContext) -> StageResult:
-    """The difference between the longest and the shortest day as a score: 0 on the equator, 100 in the polar night."""
+    """Score the difference between the longest and the shortest day: 0 on the equator, 100 in the polar night."""
     lat = context.place.lat
     days = daylight_hours(lat, TILT), daylight_hours(lat, -TILT)
     longest, shortest = max(days), min(days)
@@ -189,7 +189,7 @@ WEIGHTS: Final = {
 
 
 def assessment(context: StageContext) -> StageResult:
-    """The weighted mean of the component scores, each component's part in it, and the reasons of the heaviest two."""
+    """Return the weighted mean of the scores, each component's share, and the reasons of the largest two."""
     components = [
         {
             "name": name,

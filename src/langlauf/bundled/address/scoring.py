@@ -57,7 +57,7 @@ class PlaceCandidate(msgspec.Struct, frozen=True):
 def score(
     place: GazetteerPlace, kind: MatchKind, span: NameSpan, parsed: ParsedAddress, *, other_name: bool
 ) -> dict[str, float]:
-    """The points of one place for one span of the address, by reason; reasons that give nothing are left out."""
+    """Return the points of one place for one span of the address, by reason; reasons that give nothing are left out."""
     points = {
         "name": NAME_POINTS[kind] + _other_name_points(place, kind, span, other_name=other_name),
         "size": SIZE_POINTS * log10(max(1, place.population)),

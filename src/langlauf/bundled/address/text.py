@@ -42,12 +42,12 @@ _SCRIPTS: Final = (
 
 
 def fold(text: str) -> str:
-    """The spelling names are compared by: lower case, no accents, no punctuation, `St.` and `Sankt` as `saint`."""
+    """Return the spelling for comparison: lower case, no accents, no punctuation, `St.` and `Sankt` as `saint`."""
     return fold_lines(" ".join(text.splitlines()))[0]
 
 
 def fold_lines(text: str) -> list[str]:
-    """Every line folded. One call for many names takes half the time of many calls."""
+    """Return every line folded. One call for many names takes half the time of many calls."""
     if text.isascii():
         text = text.lower()
     else:
@@ -78,7 +78,7 @@ def _join_initials(words: list[str]) -> list[str]:
 
 
 def spellings(folded: str) -> list[str]:
-    """The folded name itself first, then with `ae`, `oe`, `ue` read as written-out umlauts, in every combination."""
+    """Return the folded name, then its variants with `ae`, `oe`, `ue` read as umlauts, in every combination."""
     pairs = list(_UMLAUT_PAIRS.finditer(folded))[:_MAX_PAIRS]
     variants: list[str] = []
     for choice in product((False, True), repeat=len(pairs)):
@@ -91,7 +91,7 @@ def spellings(folded: str) -> list[str]:
 
 
 def script_of(name: str) -> str:
-    """The script most of the name's letters are written in, such as `latin` or `cyrillic`; `other` if none is known."""
+    """Return the script of most letters of the name, such as `latin` or `cyrillic`; `other` if none is known."""
     counts: dict[str, int] = {}
     for letter in name:
         if letter.isalpha():
@@ -109,7 +109,7 @@ def is_written_without_spaces(word: str) -> bool:
 
 
 def clean(text: str) -> str:
-    """The text as it can be stored: compatibility forms resolved, control characters and lone surrogates replaced."""
+    """Return storable text: compatibility forms resolved, control characters and lone surrogates replaced."""
     readable = text.encode("utf-8", "replace").decode("utf-8")
     return "".join(
         "\n" if letter in "\r\n" else " " if unicodedata.category(letter) in {"Cc", "Cs", "Co", "Cn"} else letter
@@ -123,7 +123,7 @@ _TWO_ERRORS_FROM: Final = 8
 
 
 def max_typos(name: str) -> int:
-    """How many typing errors a folded name may hold: none under 5 letters, one under 8, two from there on."""
+    """Return how many typing errors a folded name may hold: none under 5 letters, one under 8, two from there on."""
     letters = len(name.replace(" ", ""))
     if letters < _SHORTEST:
         return 0
@@ -148,7 +148,7 @@ class TypoIndex:
             self._by_end.setdefault(name[-_EDGE:], array("I")).append(index)
 
     def near(self, name: str) -> list[tuple[int, str]]:
-        """The indexed names within the allowed errors of `name`, as (errors, name), best first; never `name` itself."""
+        """Return the indexed names within the typos allowed for `name` as (errors, name), best first, not `name`."""
         limit = max_typos(name)
         if limit == 0:
             return []

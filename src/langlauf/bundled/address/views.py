@@ -32,7 +32,7 @@ def views(results: Results) -> list[AnyView]:
 
 
 def surroundings_map(results: Results) -> MapView:
-    """The place and its neighbours, with rings and the middle of the region's people as far as these reach."""
+    """Return the place and its neighbours, with rings and the middle of the region's people as far as these reach."""
     place, around = results["locate"]["place"], results["surroundings"]
     reach = _BEYOND * max((other["distance_km"] for other in around["nearest"]), default=RADII_KM[-1])
     features = [*_rings(place, reach), *_region(results, reach), *around["map"]["features"]]
@@ -54,7 +54,7 @@ def _rings(place: dict[str, Any], reach: float) -> list[dict[str, Any]]:
 
 
 def _region(results: Results, reach: float) -> list[dict[str, Any]]:
-    """Where the middle of the region's people is, as far as the stages know it."""
+    """Return where the middle of the region's people is, as far as the stages know it."""
     central = results.get("rank", {}).get("region", {}).get("centrality")
     if not central or central["distance_to_centre_km"] > reach:
         return []
@@ -71,7 +71,7 @@ def _region(results: Results, reach: float) -> list[dict[str, Any]]:
 
 
 def rank_chart(results: Results) -> ChartView:
-    """How many of the listed places are smaller, in the region, the country and the world."""
+    """Return how many of the listed places are smaller, in the region, the country and the world."""
     place, region = results["locate"]["place"], results["region"]["region"]
     country = place["country_name"] or place["country"]
     names = {"region": region["name"] or f"Region {region['code']}", "country": country, "world": "World"}
@@ -88,7 +88,7 @@ def rank_chart(results: Results) -> ChartView:
 
 
 def peers_table(results: Results) -> TableView:
-    """Places of about the same size."""
+    """Return places of about the same size."""
     near = [{"where": "same country", **place} for place in results["comparable"]["in_country"]]
     far = [{"where": "abroad", **place} for place in results["comparable"]["abroad"]]
     columns = [*_columns(_PLACE), Column(name="size_ratio", title="Size ratio"), Column(name="where", title="Where")]
@@ -98,13 +98,13 @@ def peers_table(results: Results) -> TableView:
 
 
 def neighbours_table() -> TableView:
-    """The nearest places."""
+    """Return the nearest places."""
     columns = [*_columns(_PLACE), Column(name="direction", title="Direction")]
     return TableView(title="Nearest places", at="/surroundings/nearest", columns=columns)
 
 
 def risk_chart(results: Results) -> ChartView:
-    """What each component adds to the score."""
+    """Return what each component adds to the score."""
     assessment = results["assessment"]
     values = [{"component": one["name"], "points": one["contribution"]} for one in assessment["components"]]
     summary = f"The components add up to a score of {assessment['score']:g} of 100, which is {assessment['level']}."

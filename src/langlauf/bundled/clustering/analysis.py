@@ -108,7 +108,7 @@ def clustering(
 
 
 def _about(read: InputTable, choice: ColumnSelection, compared: Any) -> dict[str, Any]:
-    """What was read, for the result."""
+    """Return what was read, for the result."""
     kept = {column.name for column in compared.columns}
     dropped = len(read.rows) - compared.count
     return {
@@ -154,7 +154,7 @@ def _result(about: dict[str, Any], fits: list[Fit], method: str) -> dict[str, An
 
 
 def best_of(fits: list[Fit], method: str) -> Fit | None:
-    """The lowest BIC of Gaussian mixtures, else the highest silhouette; of equals the smaller k."""
+    """Return the lowest BIC of Gaussian mixtures, else the highest silhouette; of equals the smaller k."""
     usable = [fit for fit in fits if fit["silhouette"] is not None]
     if method == "gaussian":
         return min(usable, key=lambda fit: (fit["bic"], fit["k"]), default=None)
@@ -162,7 +162,7 @@ def best_of(fits: list[Fit], method: str) -> Fit | None:
 
 
 def reasons_for(best: Fit, fits: list[Fit], method: str) -> list[str]:
-    """What speaks for the best k, in sentences."""
+    """Return what speaks for the best k, in sentences."""
     others = [fit for fit in fits if fit["k"] != best["k"]]
     reasons = [_compared(best, others, method)]
     silhouette = best["silhouette"]
@@ -191,7 +191,7 @@ def _compared(best: Fit, others: list[Fit], method: str) -> str:
 
 
 def elbow(fits: list[Fit]) -> int | None:
-    """The k whose inertia lies furthest below the line from the first to the last; None for fewer than three."""
+    """Return the k whose inertia lies furthest below the line from the first to the last; None for fewer than three."""
     known = sorted((fit["k"], fit["inertia"]) for fit in fits if fit["inertia"] is not None)
     if len(known) < 3:  # noqa: PLR2004
         return None

@@ -52,7 +52,7 @@ class _NotComparable(Exception):
 
 
 def select_columns(table: InputTable, asked: list[str] | None) -> ColumnSelection:
-    """The columns asked for; else all numbers and all texts with few different values that tell rows apart."""
+    """Return the columns asked for; else all numbers and all texts with few different values that tell rows apart."""
     wanted = _known(table, asked) if asked else range(len(table.names))
     used: list[FeatureColumn] = []
     left_out: list[SkippedColumn] = []
@@ -81,7 +81,7 @@ def _known(table: InputTable, asked: list[str]) -> list[int]:
 
 
 def _read(table: InputTable, position: int, commas: list[str], *, asked: bool) -> FeatureColumn:
-    """A column as numbers where most of it are numbers, else as categories."""
+    """Return a column as numbers where most of it are numbers, else as categories."""
     name = table.names[position]
     cells = [row[position] for row in table.rows]
     filled = [cell for cell in cells if cell is not None]
@@ -136,7 +136,7 @@ def _numbers_rows(name: str, values: list[float | None]) -> bool:
 
 
 def _row_names(table: InputTable, used: list[FeatureColumn]) -> list[Cell] | None:
-    """The first text column that is not compared and has another value in nearly every row."""
+    """Return the first text column that is not compared and has another value in nearly every row."""
     compared = {column.name for column in used}
     for position, name in enumerate(table.names):
         cells = [row[position] for row in table.rows]

@@ -20,7 +20,7 @@ _TO_SIGMA: Final = 1.4826
 def describe(
     matrix: FeatureMatrix, choice: ColumnSelection, best: dict[str, Any], rows: int, seed: int
 ) -> dict[str, Any]:
-    """Everything about the groups of one fit; `labels` has a number for every row of the table that was compared."""
+    """Describe the groups of one fit; `labels` has a number for every compared row of the table."""
     labels = np.array(best["labels"], dtype=np.int64)
     by_row: list[int | None] = [None] * rows
     for row, label in zip(matrix.rows, best["labels"], strict=True):
@@ -34,7 +34,7 @@ def describe(
 
 
 def clusters(matrix: FeatureMatrix, labels: Labels, silhouettes: list[float | None]) -> list[dict[str, Any]]:
-    """Every group with its size, its silhouette and its centre."""
+    """Return every group with its size, its silhouette and its centre."""
     found = []
     for number, silhouette in enumerate(silhouettes, start=1):
         members = [matrix.rows[at] for at in np.flatnonzero(labels == number)]
@@ -51,7 +51,7 @@ def clusters(matrix: FeatureMatrix, labels: Labels, silhouettes: list[float | No
 
 
 def _center(column: FeatureColumn, rows: list[int]) -> Any:
-    """The mean of numbers, of what is known; of categories the most frequent and their shares."""
+    """Return the mean of numbers, of what is known; of categories the most frequent and their shares."""
     if column.kind == "number":
         known = known_numbers(column, rows)
         known = known[~np.isnan(known)]
@@ -62,7 +62,7 @@ def _center(column: FeatureColumn, rows: list[int]) -> Any:
 
 
 def outliers(matrix: FeatureMatrix, labels: Labels, choice: ColumnSelection) -> dict[str, Any]:
-    """Rows that lie much further from the middle of their group than its other rows do, the furthest first."""
+    """Return rows that lie much further from the middle of their group than its other rows do, the furthest first."""
     far: list[dict[str, Any]] = []
     for number in range(1, int(np.max(labels)) + 1):
         places = np.flatnonzero(labels == number)
@@ -86,7 +86,7 @@ def _distances(members: Floats) -> Floats:
 
 
 def scatter(matrix: FeatureMatrix, labels: Labels, seed: int) -> dict[str, Any]:
-    """The rows, or a sample of them, on the two axes along which they differ most."""
+    """Return the rows, or a sample of them, on the two axes along which they differ most."""
     axes = min(2, matrix.values.shape[1])
     model = PCA(n_components=axes, svd_solver="full")
     places = model.fit_transform(matrix.values)

@@ -38,7 +38,7 @@ class FeatureMatrix(msgspec.Struct, frozen=True):
 
 
 def build_matrix(columns: list[FeatureColumn], *, scale: bool) -> FeatureMatrix:
-    """Rows without a single value are left out; other gaps get the column's median, or a category of their own."""
+    """Build the matrix. Rows without a value are left out; gaps get the column's median or their own category."""
     total = len(columns[0].numbers or columns[0].texts)
     rows = [row for row in range(total) if any(cells_of(column)[row] is not None for column in columns)]
     parts: list[Floats] = []
@@ -63,12 +63,12 @@ def build_matrix(columns: list[FeatureColumn], *, scale: bool) -> FeatureMatrix:
 
 
 def cells_of(column: FeatureColumn) -> list[float | None] | list[str | None]:
-    """The cells of a column, whatever it holds."""
+    """Return the cells of a column, whatever it holds."""
     return column.numbers if column.kind == "number" else column.texts
 
 
 def known_numbers(column: FeatureColumn, rows: list[int]) -> Floats:
-    """The numbers of some rows, NaN where one is missing."""
+    """Return the numbers of some rows, NaN where one is missing."""
     return np.array([np.nan if (value := column.numbers[row]) is None else value for row in rows], dtype=np.float64)
 
 
@@ -82,7 +82,7 @@ def _numbers(column: FeatureColumn, rows: list[int], *, scale: bool) -> Floats |
 
 
 def _categories(column: FeatureColumn, rows: list[int]) -> Floats:
-    """One feature per category, 1 where the row has it."""
+    """Return one feature per category, 1 where the row has it."""
     texts = [column.texts[row] or _NO_VALUE for row in rows]
     places = {text: at for at, text in enumerate(sorted(set(texts)))}
     spread = np.zeros((len(rows), len(places)))
@@ -111,7 +111,7 @@ _FULL_COVARIANCE_UP_TO: Final = 10
 
 
 def fit(values: Floats, k: int, method: Method, seed: int) -> dict[str, Any]:
-    """The labels from 1 on, larger groups first, with silhouette, inertia and BIC; warnings become notes."""
+    """Return the labels from 1 on, larger groups first, with silhouette, inertia and BIC; warnings become notes."""
     with warnings.catch_warnings(record=True) as caught, _one_thread():
         warnings.simplefilter("always")
         try:
@@ -158,7 +158,7 @@ _METHODS: Final[dict[Method, Callable[[Floats, int, int], tuple[Labels, float | 
 
 
 def by_size(found: Labels) -> Labels:
-    """The groups numbered from 1 on: larger ones first, those of equal size by their first row."""
+    """Return the groups numbered from 1 on: larger ones first, those of equal size by their first row."""
     groups, first, sizes = np.unique(found, return_index=True, return_counts=True)
     order = sorted(range(len(groups)), key=lambda at: (-int(sizes[at]), int(first[at])))
     numbers = np.zeros(int(np.max(groups)) + 1, dtype=np.int64)
@@ -168,7 +168,7 @@ def by_size(found: Labels) -> Labels:
 
 
 def inertia(values: Floats, labels: Labels) -> float:
-    """The sum of squared distances to the middle of the own group."""
+    """Return the sum of squared distances to the middle of the own group."""
     return float(sum(((members - members.mean(axis=0)) ** 2).sum() for members in _groups(values, labels)))
 
 
@@ -177,7 +177,7 @@ def _groups(values: Floats, labels: Labels) -> list[Floats]:
 
 
 def sample(count: int, most: int, seed: int) -> npt.NDArray[np.int64]:
-    """At most so many row numbers, in order and the same for the same seed."""
+    """Return at most so many row numbers, in order and the same for the same seed."""
     if count <= most:
         return np.arange(count)
     return np.sort(np.random.default_rng(seed).choice(count, most, replace=False))

@@ -33,12 +33,12 @@ class InputTable(msgspec.Struct, frozen=True, kw_only=True):
     lines: list[int] = []
 
     def place(self, index: int) -> str:
-        """Where a row stands, in words."""
+        """Return where a row stands, in words."""
         return f"Row {index + 1} (line {self.lines[index]})" if self.lines else f"Row {index + 1}"
 
 
 def column_name(text: str, position: int) -> str:
-    """The name of a column; one without a name is called after its position, from 0."""
+    """Return the name of a column; one without a name is called after its position, from 0."""
     return text.strip() or f"column {position + 1}"
 
 
@@ -46,13 +46,13 @@ _LONGEST_SHOWN = 60
 
 
 def table_error(message: str, *, row: int | None = None, column: str | None = None) -> PermanentError:
-    """A table that cannot be used; row and column are also in the error's meta where they are known."""
+    """Return the error of an unusable table; row and column are also in its meta where they are known."""
     place = {name: value for name, value in (("row", row), ("column", column)) if value is not None}
     return PermanentError(message, code="bad_table", meta=place)
 
 
 def quoted(text: str) -> str:
-    """A text of the table in quotes, shortened."""
+    """Return a text of the table in quotes, shortened."""
     return f'"{text[:_LONGEST_SHOWN]}…"' if len(text) > _LONGEST_SHOWN else f'"{text}"'
 
 
@@ -90,7 +90,7 @@ def is_number(cell: str) -> bool:
 
 
 def number(cell: str, mark: DecimalMark) -> float | None:
-    """The number a cell holds, with groups of thousands or without; None where it holds none, or one too large."""
+    """Return the number in a cell, with or without thousands separators; None for no number or one too large."""
     text = cell.strip().replace("\u2212", "-")
     if not (_POINT if mark == "." else _COMMA).fullmatch(text):
         return None
@@ -101,7 +101,7 @@ def number(cell: str, mark: DecimalMark) -> float | None:
 
 
 def read_numbers(cells: Iterable[str | None], *, comma_first: bool) -> NumericCells:
-    """A column with the decimal mark that fits more of its cells; `comma_first` decides where both fit all."""
+    """Return a column with the decimal mark that fits more of its cells; `comma_first` decides where both fit all."""
     known = [None if is_missing(cell) else cell for cell in cells]
     order: tuple[DecimalMark, DecimalMark] = (",", ".") if comma_first else (".", ",")
     read = [_with_mark(known, mark) for mark in order]
@@ -124,7 +124,7 @@ CsvRow = tuple[int, list[str]]
 
 
 def read_csv(text: str) -> InputTable:
-    """The table of a CSV text, or PermanentError `bad_table` that names the line."""
+    """Read a table from CSV; raise PermanentError `bad_table` that names the line."""
     delimiter = find_delimiter(text)
     rows = list(islice(_rows(text, delimiter), MOST_ROWS + 2))
     if not rows:
@@ -152,7 +152,7 @@ def read_csv(text: str) -> InputTable:
 
 
 def find_delimiter(text: str) -> str:
-    """The mark that cuts the first lines into the same number of cells most often; a comma where none does."""
+    """Return the delimiter that most often splits the first lines into the same number of cells; else a comma."""
     sample = "\n".join(text.split("\n", _LOOKED_AT)[:_LOOKED_AT])
     fits: dict[str, float] = {}
     for delimiter in _DELIMITERS:
@@ -172,7 +172,7 @@ def has_header(first_rows: list[list[str]]) -> bool:
 
 
 def _rows(text: str, delimiter: str) -> Iterator[CsvRow]:
-    """Every row that is not blank, with the line it begins on."""
+    """Yield every row that is not blank, with the line it begins on."""
     reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter, strict=True)
     line = 1
     try:
@@ -202,7 +202,7 @@ def _counted(cells: int) -> str:
 
 
 def read_json(text: str) -> InputTable:
-    """The table of a JSON text, or PermanentError `bad_table` that names the row."""
+    """Read a table from JSON; raise PermanentError `bad_table` that names the row."""
     try:
         rows = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -271,7 +271,7 @@ def _cell(value: Any, row: int, column: str) -> Cell:
 
 
 def read_table(text: str) -> InputTable:
-    """The table, or PermanentError `bad_table`."""
+    """Read a table from JSON or CSV; raise PermanentError `bad_table`."""
     known = text.removeprefix("\ufeff")
     table = read_json(known) if known.lstrip()[:1] in {"[", "{"} else read_csv(known)
     if not table.rows:

@@ -10,12 +10,12 @@ Result = dict[str, Any]
 
 
 def partial_views(result: Result) -> list[AnyView]:
-    """The curve so far."""
+    """Return the curve so far."""
     return [curve_chart(result), curve_table(result)]
 
 
 def final_views(result: Result) -> list[AnyView]:
-    """Everything, the picture of the answer first."""
+    """Return all views of a finished clustering, the scatter chart first."""
     return [
         scatter_chart(result),
         answer(result),
@@ -28,7 +28,7 @@ def final_views(result: Result) -> list[AnyView]:
 
 
 def answer(result: Result) -> MarkdownView:
-    """The best k, its reasons, and what should be known about it."""
+    """Return the best k, its reasons, and what should be known about it."""
     best = result["best"]
     lines = [f"**{best['k']} clusters** fit these rows best.", "", *(f"- {reason}" for reason in best["reasons"])]
     if result["notes"]:
@@ -37,7 +37,7 @@ def answer(result: Result) -> MarkdownView:
 
 
 def curve_chart(result: Result) -> ChartView:
-    """The silhouette of every k, the best one marked."""
+    """Return the silhouette of every k, the best one marked."""
     best = result["best"]["k"] if result["best"] else None
     values = [
         {"k": one["k"], "silhouette": one["silhouette"], "best": one["k"] == best}
@@ -60,7 +60,7 @@ def curve_chart(result: Result) -> ChartView:
 
 
 def curve_table(result: Result) -> TableView:
-    """The same as figures, with the other measures."""
+    """Return the same as figures, with the other measures."""
     measured = [key for key in ("silhouette", "inertia", "bic") if any(one[key] is not None for one in result["curve"])]
     titles = {"silhouette": "Silhouette", "inertia": "Inertia", "bic": "BIC"}
     columns = [Column(name="k", title="k"), *(Column(name=key, title=titles[key]) for key in measured)]
@@ -68,7 +68,7 @@ def curve_table(result: Result) -> TableView:
 
 
 def scatter_chart(result: Result) -> ChartView:
-    """The rows on their first two principal components, coloured by cluster."""
+    """Return the rows on their first two principal components, coloured by cluster."""
     scatter = result["scatter"]
     shares = [*scatter["explained"], 0.0][:2]
     titles = [f"Component {number} ({share:.0%} of the variance)" for number, share in enumerate(shares, start=1)]
@@ -92,7 +92,7 @@ def scatter_chart(result: Result) -> ChartView:
 
 
 def clusters_table(result: Result) -> TableView:
-    """A row per cluster, with its centre in the units of the table."""
+    """Return a row per cluster, with its centre in the units of the table."""
     rows = [
         {"cluster": one["cluster"], "size": one["size"], "share": one["share"], "silhouette": one["silhouette"]}
         | {f"center:{name}": _center(value) for name, value in one["center"].items()}
@@ -109,14 +109,14 @@ def clusters_table(result: Result) -> TableView:
 
 
 def _center(value: Any) -> Any:
-    """The share of each frequent category as one text; numbers as they are."""
+    """Return the share of each frequent category as one text; numbers as they are."""
     if not isinstance(value, dict):
         return value
     return ", ".join(f"{text} {share:.0%}" for text, share in value.items())
 
 
 def outliers_table(result: Result) -> list[TableView]:
-    """The rows furthest from the others of their cluster, where there are any."""
+    """Return the rows furthest from the others of their cluster, where there are any."""
     furthest = result["outliers"]["furthest"]
     if not furthest:
         return []
@@ -130,7 +130,7 @@ def outliers_table(result: Result) -> list[TableView]:
 
 
 def labels_file(result: Result) -> FileView:
-    """The cluster of every row, as CSV."""
+    """Return the cluster of every row, as CSV."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["row", "cluster"])

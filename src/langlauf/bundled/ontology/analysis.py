@@ -88,7 +88,7 @@ class _ComparisonReport:
         self.findings: dict[str, Any] | None = None
 
     def result(self) -> dict[str, Any]:
-        """What people see."""
+        """Return what people see."""
         counts = {kind: sum(part["counts"][kind] for part in self.compared) for kind in KINDS}
         changes = {
             kind: [
@@ -151,12 +151,12 @@ class _ComparisonReport:
 
 
 def from_text(text: str) -> dict[str, Any]:
-    """The earlier version that was sent along."""
+    """Return the earlier version that was sent along."""
     return {"source": "parameter", "index": read_index(text, "previous")}
 
 
 def from_last_job(previous: Callable[..., Any], name: str) -> dict[str, Any]:
-    """What the last job kept; it is kept with this job as well, so that the next attempt compares with the same.
+    """Return what the last job kept; it is kept with this job as well, so that the next attempt compares with the same.
 
     A job may have named the ontology or left that to its document; the one that read later counts.
     """

@@ -35,7 +35,7 @@ class Comparison:
         return sorted(beyond - {OTHERS}) + ([OTHERS] if OTHERS in beyond else [])
 
     def compare(self, namespace: str) -> dict[str, Any]:
-        """The changes of one namespace: how many of each kind, and the first of them by id."""
+        """Return the changes of one namespace: how many of each kind, and the first of them by id."""
         new = [term for term in self._now.terms if self._group_now(term) == namespace]
         old = [term for term in self._old.values() if self._group_old(term) == namespace]
         found: dict[str, list[Change]] = {kind: [] for kind in KINDS}
@@ -102,7 +102,7 @@ def _parents(term: Term, before: Term) -> Change:
 
 
 def _largest(now: TermIndex, before: TermIndex | None) -> set[str]:
-    """The namespaces with the most terms in either version."""
+    """Return the namespaces with the most terms in either version."""
     sizes: dict[str, int] = {}
     for index in (now, before):
         for term in index.terms if index is not None else ():

@@ -47,16 +47,16 @@ class TermIndex(msgspec.Struct, frozen=True, kw_only=True):
     duplicates: list[str] = []
 
     def by_id(self) -> dict[str, Term]:
-        """The terms by their id."""
+        """Return the terms by their id."""
         return {term.id: term for term in self.terms}
 
     def namespace_of(self, term: Term) -> str:
-        """The name of a term's namespace."""
+        """Return the name of a term's namespace."""
         return self.namespaces[term.namespace]
 
 
 def compact(index: TermIndex) -> dict[str, Any]:
-    """The index as JSON keeps it: a list per term, without what is empty at its end."""
+    """Return the index as JSON keeps it: a list per term, without what is empty at its end."""
     plain: dict[str, Any] = msgspec.to_builtins(index)
     plain["terms"] = [_trimmed(row) for row in plain["terms"]]
     return plain
@@ -69,7 +69,7 @@ def _trimmed(row: list[Any]) -> list[Any]:
 
 
 def index_from(stored: Any) -> TermIndex | None:
-    """The index a result kept; None where it has none, or one of another form."""
+    """Return the index a result kept; None where it has none, or one of another form."""
     try:
         index = msgspec.convert(stored, TermIndex)
     except msgspec.ValidationError:
@@ -79,7 +79,7 @@ def index_from(stored: Any) -> TermIndex | None:
 
 
 def digest(texts: Iterable[str]) -> str:
-    """A short mark of some texts, the same in any order; empty for none."""
+    """Return a short mark of some texts, the same in any order; empty for none."""
     known = sorted(texts)
     if not known:
         return ""
@@ -93,7 +93,7 @@ _UNNAMED: Final = "unnamed"
 
 
 def read_index(text: str, parameter: str) -> dict[str, Any]:
-    """The index of an OBO text in its compact form; `parameter` is how the text is called in errors."""
+    """Return the index of an OBO text in its compact form; `parameter` is how the text is called in errors."""
     document = _parsed(text, parameter)
     header = {clause.raw_tag(): clause.raw_value() for clause in document.header}
     frames = [(str(frame.id), list(frame)) for frame in document if type(frame).__name__ == "TermFrame"]
@@ -127,7 +127,7 @@ def _bad(message: str, *, line: int | None = None) -> PermanentError:
 
 
 def _common_prefix(identifiers: Iterable[str]) -> str:
-    """What most ids begin with, for a document that does not say its name."""
+    """Return what most ids begin with, for a document that does not say its name."""
     prefixes = Counter(identifier.partition(":")[0] for identifier in identifiers if ":" in identifier)
     return prefixes.most_common(1)[0][0].casefold() if prefixes else _UNNAMED
 
@@ -141,13 +141,13 @@ class _IndexBuilder:
         self._duplicates: dict[str, None] = {}
 
     def add(self, identifier: str, clauses: list[Any]) -> None:
-        """Takes one frame."""
+        """Add one frame."""
         if identifier in self._clauses:
             self._duplicates[identifier] = None
         self._clauses.setdefault(identifier, []).extend(clauses)
 
     def index(self, name: str, version: str | None) -> TermIndex:
-        """What was collected."""
+        """Return what was collected."""
         namespaces: dict[str, int] = {}
         terms = [self._term(identifier, clauses, namespaces) for identifier, clauses in self._clauses.items()]
         return TermIndex(

@@ -12,7 +12,7 @@ Findings = list[dict[str, Any]]
 
 
 def findings(index: TermIndex) -> dict[str, Any]:
-    """Every kind of finding with its number and the first of them."""
+    """Return every kind of finding with its number and the first of them."""
     terms = index.by_id()
     found = {
         "cycles": [{"size": len(cycle), "terms": cycle[:_MOST_OF_A_CYCLE]} for cycle in cycles(index.terms)],
@@ -47,7 +47,7 @@ def _parents(index: TermIndex, wrong: Callable[[str], bool]) -> Findings:
 
 
 def cycles(terms: list[Term]) -> list[list[str]]:
-    """The groups of terms that are, step by step, their own parents; each in order of ids."""
+    """Return the groups of terms that are, step by step, their own parents; each in order of ids."""
     parents = {term.id: term.parents for term in terms}
     groups = _ComponentSearch(parents).groups()
     return sorted(sorted(group) for group in groups if len(group) > 1 or group[0] in parents[group[0]])
@@ -66,7 +66,7 @@ class _ComponentSearch:
         self._groups: list[list[str]] = []
 
     def groups(self) -> list[list[str]]:
-        """Every term in exactly one group."""
+        """Return every term in exactly one group."""
         for start in self._parents:
             if start not in self._order:
                 self._enter(start)

@@ -55,12 +55,12 @@ _LEGEND_ROW: Final = 18
 
 
 def partial_views(result: Result) -> list[AnyView]:
-    """What is known after some namespaces."""
+    """Return what is known after some namespaces."""
     return [summary(result), namespaces_chart(result)]
 
 
 def final_views(result: Result) -> list[AnyView]:
-    """Everything."""
+    """Return all views of a finished comparison."""
     return [
         summary(result),
         namespaces_chart(result),
@@ -70,7 +70,7 @@ def final_views(result: Result) -> list[AnyView]:
 
 
 def summary(result: Result) -> MarkdownView:
-    """The changes and findings in words."""
+    """Return the changes and findings in words."""
     version = f", version {result['version']}" if result["version"] else ""
     lines = [f"**{result['ontology']}**{version}: {result['terms']:,} terms."]
     before = result["compared_with"]
@@ -89,7 +89,7 @@ def summary(result: Result) -> MarkdownView:
 
 
 def namespaces_chart(result: Result) -> ChartView:
-    """Changes by namespace and kind; without an earlier version, terms by namespace."""
+    """Return changes by namespace and kind, or terms by namespace without an earlier version."""
     first = result["first_run"]
     if first:
         values = [{"namespace": part["namespace"], "count": part["terms"]} for part in result["namespaces"]]
@@ -125,7 +125,7 @@ def namespaces_chart(result: Result) -> ChartView:
 
 
 def changes_table(result: Result, kind: str) -> TableView:
-    """The terms of one kind of change, where they stand in the result; lists in them are put into words."""
+    """Return the terms of one kind of change, where they stand in the result; lists in them are put into words."""
     listed = result["changes"][kind]
     known = [name for name in _COLUMNS if name in listed[0]]
     columns = [Column(name=name, title=_COLUMNS[name]) for name in known]
@@ -138,7 +138,7 @@ def changes_table(result: Result, kind: str) -> TableView:
 
 
 def findings_tables(result: Result) -> list[TableView]:
-    """One table of all findings, where there are any."""
+    """Return one table of all findings, where there are any."""
     rows = [
         {"finding": _FINDINGS[kind], "term": one.get("id") or ", ".join(one["terms"]), "other": _other(one)}
         for kind, each in (result["findings"] or {}).items()
