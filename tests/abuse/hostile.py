@@ -19,7 +19,7 @@ import httpx2
 from tests.abuse.hostile_tenant import measure
 from tests.abuse.ordinary import Asking, percentile
 from tests.faults.plan import Plan
-from tests.faults.report import Figure, all_of, at_least, at_most, never, told, took
+from tests.faults.report import Figure, all_of, at_least, at_most, measured, measured_seconds, never
 from tests.support.server import ServerProcess, serving
 
 #: As an operator has it who sets nothing, with mail and webhooks to this machine. The limit of synchronous requests is
@@ -101,7 +101,7 @@ async def run(plan: Plan) -> list[Figure]:
         *_means(plan, beside.said),
         *_answers(plan, alone, beside),
         all_of("jobs of the others that completed", completed, sum(len(one.accepted) for one in others)),
-        took("until the last of them had, from the end of the attack", longest),
+        measured_seconds("until the last of them had, from the end of the attack", longest),
     ]
 
 
@@ -195,8 +195,8 @@ def _means(plan: Plan, found: dict[str, Any]) -> list[Figure]:
     answers = ", ".join(f"{count:,} {what}" for what, count in sorted(found["answers"].items()))
     return [
         *(at_least(f"{what}: means used", used.get(what, 0), count) for what, count in least.items()),
-        told("what the hostile org was answered", sum(found["answers"].values()), answers),
-        told("means that broke down", len(found["troubles"]), "; ".join(found["troubles"]) or "0"),
+        measured("what the hostile org was answered", sum(found["answers"].values()), answers),
+        measured("means that broke down", len(found["troubles"]), "; ".join(found["troubles"]) or "0"),
     ]
 
 
@@ -208,7 +208,7 @@ def _answers(plan: Plan, alone: Measured, beside: Measured) -> list[Figure]:
         count = len(beside.times(kind))
         limit = max(MOST_TIMES, _leeway(plan) / own)
         figures += [
-            told(f"{kind}: p99 of the others without and with", now, f"{own:.4f} and {now:.4f} s of {count:,}"),
+            measured(f"{kind}: p99 of the others without and with", now, f"{own:.4f} and {now:.4f} s of {count:,}"),
             at_most(f"{kind}: p99 of the others with by without", now / own, limit, " times"),
         ]
     statuses = sum((one.statuses for one in beside.clients), Counter[int]())

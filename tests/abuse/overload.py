@@ -8,7 +8,7 @@ import httpx2
 from tests.abuse.flood import flood
 from tests.abuse.ordinary import Prober, slowest
 from tests.faults.plan import Plan
-from tests.faults.report import Figure, all_of, at_least, at_most, never, told
+from tests.faults.report import Figure, all_of, at_least, at_most, measured, never
 from tests.support.server import serving
 
 SETTINGS = {"LANGLAUF_LEASE_SECONDS": "15", "LANGLAUF_LIMITS": "max_submitting=100", "LANGLAUF_MAX_RUNNING": "8"}
@@ -38,7 +38,7 @@ async def run(plan: Plan) -> list[Figure]:
         never("answered in another way", other, sum(statuses.values())),
         never("refused without Retry-After", found["without_retry_after"], refused + other),
         all_of("accepted and still there", kept, len(found["accepted"])),
-        told("the longest submission", found["longest"], f"{found['longest']:.2f} s"),
+        measured("the longest submission", found["longest"], f"{found['longest']:.2f} s"),
         *prober.figures(slowest=slowest(plan)),
         at_most("memory that the server took", grown / 1_048_576, _MEMORY / 1_048_576, " MiB"),
     ]

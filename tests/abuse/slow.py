@@ -18,7 +18,7 @@ from tests.abuse.flood import read_answer
 from tests.abuse.ordinary import Ordinary, slowest
 from tests.abuse.streams import IdleStreams, memory_figure
 from tests.faults.plan import Plan
-from tests.faults.report import Figure, at_least, at_most, never, told
+from tests.faults.report import Figure, at_least, at_most, measured, never
 from tests.support.server import ServerProcess, serving
 
 #: Deadlines of the server under test, so that connections come and go many times in a run.
@@ -119,7 +119,7 @@ class SlowClients:
     def figures(self) -> list[Figure]:
         """How long each kind was borne with, and whether it was told why."""
         return [
-            told("slow connections", self._count),
+            measured("slow connections", self._count),
             at_least("of them cut off and back again", sum(self.ended.values()), self._count),
             never("answered with anything but 408", len(self.wrong), sum(self.ended.values())),
             at_most("the longest that a head was waited for", self.longest["head"], HEAD + SLACK, " s"),
@@ -163,11 +163,11 @@ async def run(plan: Plan) -> list[Figure]:
         lines = noise(server)
     return [
         *slow.figures(),
-        told("idle event streams beside them", streams.count),
+        measured("idle event streams beside them", streams.count),
         memory_figure(streams.bytes_each),
         never("of the streams cut", lost, streams.count),
         *ordinary.figures(least=20, slowest=slowest(plan)),
-        told(
+        measured(
             "the same client alone",
             round(sorted(alone.times)[int(len(alone.times) * 0.99)], 4),
             _ratio(alone, ordinary),

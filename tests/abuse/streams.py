@@ -16,7 +16,7 @@ import httpx2
 
 from tests.abuse.ordinary import slowest
 from tests.faults.plan import Plan
-from tests.faults.report import Figure, all_of, at_most, never, told, took
+from tests.faults.report import Figure, all_of, at_most, measured, measured_seconds, never
 from tests.support.event_stream import Stream
 from tests.support.server import ServerProcess, serving
 
@@ -83,8 +83,8 @@ async def run(plan: Plan) -> list[Figure]:
     errors = sum("error" in line or "Traceback" in line for line in server.log)
     return [
         memory_figure(per_stream),
-        told("load of the idle server with them", load, f"{load:.1%} of a core, {without:.1%} without"),
-        took("until an event is at a stream of its job, at the median", statistics.median(waits)),
+        measured("load of the idle server with them", load, f"{load:.1%} of a core, {without:.1%} without"),
+        measured_seconds("until an event is at a stream of its job, at the median", statistics.median(waits)),
         at_most("its 99th percentile", statistics.quantiles(waits, n=100)[98], slowest(plan), " s"),
         never("descriptors that did not come back", left, count),
         all_of("streams that a stop ends cleanly", ends, count),

@@ -1,4 +1,4 @@
-"""`python -m tests.faults`: breaks a running Langlauf on purpose, and tells which promises it kept."""
+"""`python -m tests.faults`: breaks a running Langlauf on purpose, and reports which promises were kept."""
 
 from tests.faults.command import command
 from tests.faults.suite import SCENARIOS

@@ -1,4 +1,4 @@
-"""What the harness asks over HTTP, as any client would."""
+"""HTTP client of the harness."""
 
 import asyncio
 import time
@@ -16,7 +16,7 @@ _EVENTS_PAGE = 1_000
 
 
 class Api:
-    """A client of one org; the server may be another process at each request."""
+    """A client of one org; each request may reach another server process."""
 
     def __init__(self, fleet: Deployment, org: str = "default-org", *, seconds: float = 60) -> None:
         self._fleet = fleet
@@ -31,7 +31,7 @@ class Api:
         await self._http.aclose()
 
     async def submit(self, analysis: str, *, key: str | None = None, **body: Any) -> Record:
-        """Has a job accepted; whatever kills the server meanwhile, it is asked again under the same key."""
+        """Submit a job; if the server is killed meanwhile, repeat under the same idempotency key."""
         while True:
             await self._fleet.serving.wait()
             try:
@@ -43,7 +43,7 @@ class Api:
                 continue
             if answer.status_code == httpx2.codes.SERVICE_UNAVAILABLE and key:
                 continue
-            # Under a key, what has completed by now is answered with its result.
+            # With a key, a job that has completed is answered with its result.
             if answer.status_code == httpx2.codes.OK:
                 return {"job_id": answer.json()["job_id"], "replayed": True}
             assert answer.status_code == httpx2.codes.ACCEPTED, answer.text
@@ -51,17 +51,17 @@ class Api:
             return job | {"replayed": "idempotent-replayed" in answer.headers}
 
     async def post(self, analysis: str, *, key: str | None = None, **body: Any) -> httpx2.Response:
-        """Asks once for a job, whatever the answer is."""
+        """Submit once and return the response."""
         headers = {"Idempotency-Key": key} if key else {}
         return await self._http.post(f"{self._fleet.url}/analyze", json={"analysis": analysis, **body}, headers=headers)
 
     async def job(self, job_id: str, wait: int | None = None) -> Record | None:
-        """A job as it is now, or as it is after its next change; None where there is none."""
+        """Return a job now or after its next change, or None."""
         answer = await self._get(f"/analyze/jobs/{job_id}", **({} if wait is None else {"wait": wait}))
         return None if answer is None else answer["job"]
 
     async def ended(self, job_id: str, seconds: float) -> Record | None:
-        """A job when it has ended, or as it is when the time is over; None where there is none."""
+        """Return a job when it has ended or at the timeout, or None."""
         deadline = time.monotonic() + seconds
         job = await self.job(job_id)
         while job is not None and not job["finished_at"] and time.monotonic() < deadline:
@@ -69,7 +69,7 @@ class Api:
         return job
 
     async def events(self, job_id: str) -> list[Record]:
-        """A job's whole log."""
+        """Return the events of a job."""
         events: list[Record] = []
         while True:
             after = events[-1]["event_seq"] if events else 0
@@ -80,14 +80,14 @@ class Api:
                 return events
 
     async def snapshots(self, job_id: str) -> list[Record]:
-        """A job's snapshots, without their payloads."""
+        """Return the snapshots of a job without their payloads."""
         answer = await self._get(f"/analyze/jobs/{job_id}/results")
         assert answer is not None, job_id
         results: list[Record] = answer["results"]
         return results
 
     async def jobs(self) -> dict[str, Record]:
-        """All jobs of the org."""
+        """Return all jobs of the org."""
         jobs: dict[str, Record] = {}
         place: Record = {}
         while True:
@@ -99,21 +99,21 @@ class Api:
             place = {"cursor": page["next_cursor"]}
 
     async def page(self, **query: Any) -> list[Record]:
-        """The newest jobs of the org that fit."""
+        """Return the newest jobs that match."""
         answer = await self._get("/analyze/jobs", limit=_PAGE, **query)
         assert answer is not None
         jobs: list[Record] = answer["jobs"]
         return jobs
 
     async def cancel(self, job_id: str) -> Record:
-        """Asks for a job to be stopped."""
+        """Request a cancel."""
         answer = await self._http.post(f"{self._fleet.url}/analyze/jobs/{job_id}/cancel")
         assert answer.is_success, answer.text
         job: Record = answer.json()["job"]
         return job
 
     async def metric(self, name: str) -> float:
-        """A figure of /metrics, over all labels where none are named; 0 where it is not told."""
+        """Return a figure of /metrics, summed over labels unless they are given; 0 if it is missing."""
         text = (await self._http.get(f"{self._fleet.url}/metrics")).text
         told = [line for line in text.splitlines() if line.startswith((f"{name} ", f"{name}{{"))]
         return sum(float(line.split()[-1]) for line in told)

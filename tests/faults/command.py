@@ -1,4 +1,4 @@
-"""The command that runs scenarios, all or by name, prints a table and exits with 1 where a promise was broken."""
+"""Command that runs scenarios, all or by name, prints a table and exits with 1 if a promise was broken."""
 
 import sys
 import tempfile
@@ -14,7 +14,7 @@ from tests.support.tiers import choose_seed
 
 
 def command(scenarios: Mapping[str, Scenario], what: str) -> click.Command:
-    """A command over some scenarios."""
+    """Create a command over scenarios."""
 
     def names(_: click.Context, __: click.Parameter, value: str | None) -> list[str]:
         chosen = value.split(",") if value else list(scenarios)
@@ -55,7 +55,7 @@ def command(scenarios: Mapping[str, Scenario], what: str) -> click.Command:
 
 
 def _plan(name: str, seed: int, scale: float, folder: Path) -> Plan:
-    """Tells how far a scenario is: one line that moves for a person, one at the end for a log."""
+    """Report the progress of a scenario: a moving line on a terminal, one line at the end in a log."""
     live = sys.stderr.isatty()
 
     def watch(done: int, total: int) -> None:

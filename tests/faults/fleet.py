@@ -1,4 +1,4 @@
-"""The program under test as processes of their own: servers and workers over one store, and what is done to them."""
+"""Servers and workers as processes over one store, and the signals they are sent."""
 
 import asyncio
 import json
@@ -25,11 +25,11 @@ _LOCK_MILLISECONDS = 500
 
 
 class Program:
-    """One process: its log as facts, and the signals it is sent."""
+    """One process: its log events, and the signals it is sent."""
 
     def __init__(self, process: asyncio.subprocess.Process, *, workers: int, serves: bool) -> None:
         self.process = process
-        #: of the process that runs the analyses, once it is ready: the worker process where there is one
+        #: the process that runs analyses, once ready: the worker process if there is one
         self.pid = process.pid
         self.workers = workers
         self.serves = serves
@@ -47,18 +47,18 @@ class Program:
         return self.process.returncode is None
 
     async def ready(self) -> None:
-        """Returns when it has said that it works."""
+        """Wait until it has logged that it is ready."""
         async with asyncio.timeout(_START_SECONDS):
             await self._ready.wait()
         assert self.ready_at, "the program did not start:\n" + "".join(self._text)
         self.pid = next(iter(worker_processes(self.process.pid)), self.process.pid)
 
-    def told(self, fact: str) -> list[dict[str, Any]]:
-        """The log lines of one name."""
+    def log_lines(self, fact: str) -> list[dict[str, Any]]:
+        """Return the log lines of one event."""
         return [one for one in self.facts if one["event"] == fact]
 
     async def until(self, condition: Callable[[], bool], seconds: float) -> bool:
-        """Waits for log lines that make the condition true; False where they do not come in time."""
+        """Wait for log lines that make the condition true; False on a timeout."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while not condition():
@@ -67,7 +67,7 @@ class Program:
         return condition()
 
     async def kill(self) -> float:
-        """`kill -9`; returns when it was sent."""
+        """Send SIGKILL; return when it was sent."""
         at = time.monotonic()
         self.process.send_signal(signal.SIGKILL)
         await self.process.wait()
@@ -75,18 +75,18 @@ class Program:
         return at
 
     def pause(self) -> None:
-        """Stops it where it is, its worker process first; returns when no thread of them goes on."""
+        """Send SIGSTOP, to its worker process first; return when no thread runs."""
         for pid in (self.pid, self.process.pid):
             os.kill(pid, signal.SIGSTOP)
         eventually(lambda: stopped(self.pid) and stopped(self.process.pid))
 
     def go_on(self) -> None:
-        """Lets it go on as if nothing had been."""
+        """Send SIGCONT."""
         for pid in (self.process.pid, self.pid):
             os.kill(pid, signal.SIGCONT)
 
     async def stop(self, seconds: float = 40.0) -> int:
-        """Ends it as a service manager would; returns its exit code."""
+        """Stop it as a service manager would; return its exit code."""
         self.process.send_signal(signal.SIGTERM)
         async with asyncio.timeout(seconds):
             code = await self.process.wait()
@@ -108,7 +108,7 @@ class Program:
 
 
 class Deployment:
-    """Processes that work together: one store, one ledger, one set of settings."""
+    """Processes with one store, one ledger and one set of settings."""
 
     def __init__(self, plan: Plan, name: str, settings: Mapping[str, str]) -> None:
         self.folder = plan.folder / name
@@ -132,12 +132,12 @@ class Deployment:
 
     @property
     def url(self) -> str:
-        """Where the server is now; each start has a port of its own."""
+        """The URL of the server; each start has another port."""
         assert self._server is not None
         return self._server.url
 
     async def kill(self, program: Program) -> float:
-        """Kills a process of this deployment; returns when."""
+        """Kill a process of this deployment; return when."""
         if program.serves:
             self.serving.clear()
         at = await program.kill()
@@ -145,7 +145,7 @@ class Deployment:
         return at
 
     async def stop(self) -> None:
-        """Ends all of it as a service manager would."""
+        """Stop all processes as a service manager would."""
         self.serving.clear()
         codes = await asyncio.gather(*(program.stop() for program in self.programs))
         assert not any(codes), codes
@@ -173,29 +173,29 @@ class Deployment:
 
 
 class Fleet(Deployment):
-    """A deployment on one machine: one SQLite file."""
+    """A deployment on one machine with one SQLite file."""
 
     def __init__(self, plan: Plan, name: str, settings: Mapping[str, str]) -> None:
         super().__init__(plan, name, settings)
         self.store = self.folder / "store.db"
 
     async def serve(self, workers: int) -> Program:
-        """Starts a server, ready for requests."""
+        """Start a server and wait until it is ready."""
         flags = ("--port", "0", "--workers", str(workers))
         self._server = await self._start(str(self.store), "serve", *flags, workers=workers, serves=True)
         self.serving.set()
         return self._server
 
     async def work(self) -> Program:
-        """Starts a worker process."""
+        """Start a worker process."""
         return await self._start(str(self.store), "worker", workers=1, serves=False)
 
     async def again(self, program: Program) -> Program:
-        """Starts what was killed, on the same store."""
+        """Start a killed process again on the same store."""
         return await (self.serve(program.workers) if program.serves else self.work())
 
     def write_lock_is_free(self) -> bool:
-        """Whether somebody can write: a process that is paused in the middle of a commit keeps the file's lock."""
+        """Whether the write lock is free: a process paused during a commit keeps the lock of the file."""
         connection = apsw.Connection(str(self.store))
         connection.set_busy_timeout(_LOCK_MILLISECONDS)
         try:
@@ -209,7 +209,7 @@ class Fleet(Deployment):
 
 
 async def verified(store: Path | str) -> bool:
-    """What `langlauf verify` says of a store: whether it is sound."""
+    """Whether `langlauf verify` finds the store sound."""
     words = command("verify", "--store", str(store), "--json")
     process = await asyncio.create_subprocess_exec(*words, cwd=ROOT, env=environment(), stdout=asyncio.subprocess.PIPE)
     found, _ = await process.communicate()

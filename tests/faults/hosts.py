@@ -1,4 +1,4 @@
-"""A deployment over several hosts: each a network namespace with an address of its own, around one PostgreSQL."""
+"""A deployment over several hosts, which are network namespaces around one PostgreSQL."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -15,9 +15,9 @@ from tests.support.postgres_server import Server
 _PORT = 8080
 _DATABASE = "langlauf"
 LEASE, SWEEP = 3.0, 0.5
-#: What the contract allows besides lease and sweep.
+#: Allowance of the contract besides lease and sweep.
 SLACK = 1.0
-#: How soon a request is answered while the database is away, and how soon all goes on when it is back.
+#: Limits for a response while the database is away, and for the recovery when it is back.
 SOON = 10.0
 SETTINGS = {
     "LANGLAUF_LEASE_SECONDS": str(LEASE),
@@ -29,7 +29,7 @@ _LEFT = (Path(__file__).parent / "left.sql").read_text("utf-8")
 
 
 class Hosts(Deployment):
-    """Servers without workers, workers without servers, and one database, each on a host of its own."""
+    """Servers, workers and one database, each on a host of its own."""
 
     def __init__(
         self, plan: Plan, name: str, settings: Mapping[str, str], *, network: Network, server: Server, database: Host
@@ -43,11 +43,11 @@ class Hosts(Deployment):
 
     @property
     def store(self) -> str:
-        """The URL of the database, as all hosts and this process reach it."""
+        """The URL of the database, which all hosts and this process can reach."""
         return self.server.url(_DATABASE)
 
     async def serve(self, *, store: str | None = None, settings: Mapping[str, str] | None = None) -> Program:
-        """Starts a server on a new host; requests go to the one that was started first, until they are turned."""
+        """Start a server on a new host; requests go to the first one until `turn_to`."""
         host = self.network.host("api")
         flags = ("--host", host.address, "--port", str(_PORT), "--workers", "0", "--allow-open")
         program = await self._start(
@@ -59,7 +59,7 @@ class Hosts(Deployment):
         return program
 
     async def work(self, *, store: str | None = None, settings: Mapping[str, str] | None = None) -> Program:
-        """Starts a worker on a new host."""
+        """Start a worker on a new host."""
         host = self.network.host("worker")
         program = await self._start(
             store or self.store, "worker", workers=1, serves=False, prefix=host.prefix, settings=settings
@@ -68,16 +68,16 @@ class Hosts(Deployment):
         return program
 
     def turn_to(self, program: Program) -> None:
-        """Requests go there from now on."""
+        """Send requests to this server from now on."""
         self._server = program
         self.serving.set()
 
     def cut(self, program: Program) -> None:
-        """Pulls the cable of its host."""
+        """Disconnect its host."""
         self.hosts[program.pid].cut()
 
     def heal(self, program: Program) -> None:
-        """Plugs it in again."""
+        """Reconnect its host."""
         self.hosts[program.pid].heal()
 
     async def sound(self) -> bool:
@@ -91,7 +91,7 @@ class Hosts(Deployment):
 
 @asynccontextmanager
 async def hosts(plan: Plan, name: str, settings: Mapping[str, str] | None = None) -> AsyncIterator[Hosts]:
-    """A network with a database on it, and nothing else yet."""
+    """Create a network with a database."""
     with ExitStack() as stack:
         network = Network.made(stack)
         database = network.host("database")

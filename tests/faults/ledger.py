@@ -1,4 +1,4 @@
-"""The side-effect ledger: what analyses really did, told past the store. One line per fact, appended in one write."""
+"""The side-effect ledger: what analyses did, recorded outside of the store. One line per fact, appended at once."""
 
 import asyncio
 import os
@@ -11,30 +11,30 @@ from tests.support.processes import alive
 
 LEDGER_NAME = "LANGLAUF_TEST_LEDGER"
 _LOOK_SECONDS = 0.01
-#: An attempt began, returned, was refused a write, or did not hear that it is to stop.
+#: An attempt began, returned, was refused a write, or ignored its cancel.
 START, END, REFUSED, UNHEARD = "start", "end", "refused", "unheard"
-#: An attempt was cancelled and heard it.
+#: An attempt was cancelled and noticed it.
 STOPPED = "stopped"
-#: A chunk was begun, or its result is on disk.
+#: A chunk was begun, or its result is stored.
 COMPUTED, KEPT = "computed", "kept"
 #: An attempt began while the process of the one before it still ran.
 SHARED = "shared"
 
 
 class Line(NamedTuple):
-    """What happened to an attempt, in which process, and when by the clock that all processes share."""
+    """A fact about an attempt, its process, and its time by a clock that all processes share."""
 
     kind: str
     job_id: str
     attempt: int
     pid: int
     at: float
-    #: the chunk, where the line is about one
+    #: the chunk, if the line is about one
     chunk: int = 0
 
 
-def note(kind: str, job_id: str, attempt: int, chunk: int = 0) -> None:
-    """Called by an analysis. A single appended write is whole or not there, whoever is killed meanwhile."""
+def append_line(kind: str, job_id: str, attempt: int, chunk: int = 0) -> None:
+    """Append a line, called by an analysis. A single append is whole or absent, even if the process is killed."""
     line = f"{kind} {job_id} {attempt} {os.getpid()} {time.monotonic()!r} {chunk}\n"
     file = os.open(os.environ[LEDGER_NAME], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
@@ -43,16 +43,16 @@ def note(kind: str, job_id: str, attempt: int, chunk: int = 0) -> None:
         os.close(file)
 
 
-def note_start(job_id: str, attempt: int) -> None:
-    """Notes the start of an attempt, and whether the one before it, of another process, still goes on."""
+def append_start(job_id: str, attempt: int) -> None:
+    """Record the start of an attempt, and whether the one before it still runs in another process."""
     before = [line for line in Ledger(Path(os.environ[LEDGER_NAME])).lines if line.job_id == job_id]
     if any(line.kind == START and line.pid != os.getpid() and alive(line.pid) for line in before):
-        note(SHARED, job_id, attempt)
-    note(START, job_id, attempt)
+        append_line(SHARED, job_id, attempt)
+    append_line(START, job_id, attempt)
 
 
 class Ledger:
-    """Reads what was noted."""
+    """Reads the ledger."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -64,7 +64,7 @@ class Ledger:
 
     @property
     def lines(self) -> list[Line]:
-        """All lines so far."""
+        """Return all lines so far."""
         with self.path.open("rb") as file:
             file.seek(self._read)
             fresh = file.read()
@@ -79,23 +79,23 @@ class Ledger:
         return self._lines
 
     def latest(self) -> dict[str, Line]:
-        """The newest start of each job."""
+        """Return the newest start of each job."""
         assert self.lines is self._lines
         return self._latest
 
     def ended(self) -> set[str]:
-        """The jobs that some attempt brought to its end; whether that was written is another matter."""
+        """Return the jobs of which some attempt returned, whether or not its result was stored."""
         assert self.lines is self._lines
         return self._ended
 
     def running(self, pid: int) -> list[Line]:
-        """The attempts that a process began and did not end."""
+        """Return the attempts that a process began and did not end."""
         began = {(line.job_id, line.attempt): line for line in self.lines if line.pid == pid and line.kind == START}
         ended = {(line.job_id, line.attempt) for line in self.lines if line.pid == pid and line.kind == END}
         return [line for key, line in began.items() if key not in ended]
 
     async def until(self, condition: Callable[[], bool], seconds: float) -> bool:
-        """Waits for lines that make the condition true; False where they do not come in time."""
+        """Wait for lines that make the condition true; False on a timeout."""
         deadline = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""A steady load: more jobs than there are slots, each under a key of its own, whatever happens to the server."""
+"""A steady load: more jobs than slots, each under an idempotency key, whatever happens to the server."""
 
 import asyncio
 import random
@@ -9,11 +9,11 @@ from typing import Self
 from tests.faults.api import Api
 from tests.faults.ledger import Ledger
 
-_PATIENCE = 60.0
+_TIMEOUT = 60.0
 
 
 class Load:
-    """Submits until it is left, and remembers every job that was accepted."""
+    """Submits until it is closed, and records every accepted job."""
 
     def __init__(self, api: Api, ledger: Ledger, chance: random.Random, *, unfinished: int, longest: float) -> None:
         self._api = api
@@ -44,7 +44,7 @@ class Load:
             self._submissions.add(task)
             task.add_done_callback(self._submissions.discard)
             self._submitted += 1
-            await self._ledger.until(lambda: self._submitted - len(self._ledger.ended()) < self._unfinished, _PATIENCE)
+            await self._ledger.until(lambda: self._submitted - len(self._ledger.ended()) < self._unfinished, _TIMEOUT)
 
     async def _submit(self, seconds: float) -> None:
         job = await self._api.submit("work", key=uuid.uuid4().hex, input={"seconds": seconds})

@@ -7,30 +7,30 @@ import time
 from pathlib import Path
 
 from langlauf import Job, Langlauf, PlainJob
-from tests.faults.ledger import END, START, note, note_start
+from tests.faults.ledger import END, START, append_line, append_start
 
 app = Langlauf()
 
 
 def _hold_the_lock(seconds: float) -> None:
-    """Keeps the interpreter lock for so long: no other thread of the process can run, and no signal ends it."""
+    """Hold the interpreter lock: no other thread runs, and no signal ends the process."""
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGURG,))
     ctypes.PyDLL(None).usleep(ctypes.c_uint(int(seconds * 1_000_000)))
 
 
 @app.analysis(duplicates=True)
 def spin(job: PlainJob, seconds: float) -> dict[str, int]:
-    """Holds the interpreter lock all the time."""
-    note(START, job.job_id, job.attempt)
+    """Hold the interpreter lock all the time."""
+    append_line(START, job.job_id, job.attempt)
     _hold_the_lock(seconds)
-    note(END, job.job_id, job.attempt)
+    append_line(END, job.job_id, job.attempt)
     return {"attempt": job.attempt}
 
 
 @app.analysis(duplicates=True)
 def grind(job: PlainJob, seconds: float) -> dict[str, int]:
-    """Computes for so long, with a snapshot now and then."""
-    note(START, job.job_id, job.attempt)
+    """Compute for a while, with snapshots."""
+    append_line(START, job.job_id, job.attempt)
     end = time.monotonic() + seconds
     turn = 0
     while time.monotonic() < end:
@@ -41,37 +41,37 @@ def grind(job: PlainJob, seconds: float) -> dict[str, int]:
         else:
             job.progress(step=f"attempt {job.attempt}")
         time.sleep(0.05)
-    note(END, job.job_id, job.attempt)
+    append_line(END, job.job_id, job.attempt)
     return {"attempt": job.attempt}
 
 
 @app.analysis(duplicates=True)
 def nothing_plain(job: PlainJob) -> None:
-    """Does nothing, in a process."""
+    """Do nothing, in a process."""
 
 
 @app.analysis(duplicates=True)
 async def nothing(job: Job) -> None:
-    """Does nothing, on the event loop."""
+    """Do nothing, on the event loop."""
 
 
 @app.analysis(duplicates=True)
 async def block(job: Job, how: str, seconds: float) -> dict[str, int]:
-    """Blocks the event loop in its first attempt, with the interpreter lock or without."""
-    note_start(job.job_id, job.attempt)
+    """Block the event loop in the first attempt, with or without the interpreter lock."""
+    append_start(job.job_id, job.attempt)
     if job.attempt == 1:
         if how == "lock":
             _hold_the_lock(seconds)
         elif how == "sleep":
             time.sleep(seconds)  # noqa: ASYNC251 - this is what must not be done
-        note(END, job.job_id, job.attempt)
+        append_line(END, job.job_id, job.attempt)
     return {"attempt": job.attempt}
 
 
 @app.analysis(duplicates=True)
 async def stay(job: Job, gate: str) -> dict[str, int]:
-    """Waits on the same loop, as it should, until the file of its gate exists."""
-    note_start(job.job_id, job.attempt)
+    """Wait on the same loop until the file of its gate exists."""
+    append_start(job.job_id, job.attempt)
     while not Path(gate).exists():  # noqa: ASYNC110, ASYNC240 - another process makes it
         await asyncio.sleep(0.05)
     return {"attempt": job.attempt}

@@ -1,4 +1,4 @@
-"""What a run is to do: its seed, how much of the full measure, where, and who is told how far it is."""
+"""Parameters of a run: its seed, scale, folder and progress callback."""
 
 import math
 import random
@@ -11,19 +11,19 @@ class Plan(NamedTuple):
     """One run of a scenario. The same seed draws the same schedule, as far as the machine keeps to it."""
 
     seed: int
-    #: 1 is the full measure, 0.1 what the test suite runs
+    #: 1 is the full scale, 0.1 that of the test suite
     scale: float
-    #: where stores and ledgers are made
+    #: where stores and ledgers are created
     folder: Path
     #: the application that is served
     app: str = "tests.faults.probes:app"
-    #: told the steps that are done, and how many there are
+    #: called with the steps done and their total
     watch: Callable[[int, int], None] = lambda _done, _total: None
 
     def times(self, full: int) -> int:
-        """How many of something there are to be, where the full measure has so many."""
+        """Scale a count of the full run."""
         return max(1, math.ceil(full * self.scale))
 
     def chance(self, name: str) -> random.Random:
-        """The chance of one part of the run; parts do not disturb each other."""
+        """Return a random generator for one part of the run; parts are independent."""
         return random.Random(f"{self.seed} {name}")

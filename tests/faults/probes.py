@@ -1,4 +1,4 @@
-"""The application under test: analyses that say in all they write which attempt they are, and note it in the ledger."""
+"""The application under test: analyses that write their attempt into all they report and into the ledger."""
 
 import asyncio
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 from langlauf import Job, Langlauf
 from langlauf.domain.errors import StaleAttempt
-from tests.faults.ledger import COMPUTED, END, KEPT, REFUSED, START, STOPPED, UNHEARD, note
+from tests.faults.ledger import COMPUTED, END, KEPT, REFUSED, START, STOPPED, UNHEARD, append_line
 
 app = Langlauf()
 _CHUNK_SECONDS = 0.1
@@ -14,27 +14,27 @@ _CHUNK_SECONDS = 0.1
 
 @app.analysis(duplicates=True)
 async def work(job: Job, seconds: float) -> dict[str, int]:
-    """Takes so long, in chunks that are kept; after each it shows a step or a snapshot."""
-    note(START, job.job_id, job.attempt)
+    """Run for a while in stored chunks, with a step or a snapshot after each."""
+    append_line(START, job.job_id, job.attempt)
     count = max(1, round(seconds / _CHUNK_SECONDS))
     for number in range(1, count + 1):
         await job.checkpoint(f"chunk-{number}", _chunk, job, number, seconds / count)
-        note(KEPT, job.job_id, job.attempt, number)
+        append_line(KEPT, job.job_id, job.attempt, number)
         await _write(job, number)
-    note(END, job.job_id, job.attempt)
+    append_line(END, job.job_id, job.attempt)
     return {"attempt": job.attempt}
 
 
 async def _chunk(job: Job, number: int, seconds: float) -> int:
-    note(COMPUTED, job.job_id, job.attempt, number)
+    append_line(COMPUTED, job.job_id, job.attempt, number)
     await asyncio.sleep(seconds)
     return number
 
 
 @app.analysis(duplicates=True)
 async def gated(job: Job, gate: str, every: float = 0.05) -> dict[str, int]:
-    """Shows steps and snapshots until the file of its gate exists."""
-    note(START, job.job_id, job.attempt)
+    """Report steps and snapshots until the file of its gate exists."""
+    append_line(START, job.job_id, job.attempt)
     turn = 0
     try:
         while not Path(gate).exists():  # noqa: ASYNC240 - a look at a name is quick
@@ -42,23 +42,23 @@ async def gated(job: Job, gate: str, every: float = 0.05) -> dict[str, int]:
             await _write(job, turn)
             await asyncio.sleep(every)
     except asyncio.CancelledError:
-        note(STOPPED, job.job_id, job.attempt)
+        append_line(STOPPED, job.job_id, job.attempt)
         raise
-    note(END, job.job_id, job.attempt)
+    append_line(END, job.job_id, job.attempt)
     return {"attempt": job.attempt}
 
 
 @app.analysis(duplicates=True)
 async def nap(job: Job, seconds: float) -> dict[str, int]:
-    """Does nothing for so long."""
+    """Sleep for a while."""
     await asyncio.sleep(seconds)
     return {"attempt": job.attempt}
 
 
 @app.analysis(duplicates=True)
 async def deaf(job: Job, gate: str, every: float = 0.05) -> dict[str, int]:
-    """Does not hear that it is to stop: goes on writing until the file of its gate exists, refused or not."""
-    note(START, job.job_id, job.attempt)
+    """Ignore the cancel: write until the file of its gate exists, refused or not."""
+    append_line(START, job.job_id, job.attempt)
     turn = 0
     while not Path(gate).exists():  # noqa: ASYNC240
         turn += 1
@@ -66,10 +66,10 @@ async def deaf(job: Job, gate: str, every: float = 0.05) -> dict[str, int]:
             await _write(job, turn)
             await asyncio.sleep(every)
         except asyncio.CancelledError:
-            note(UNHEARD, job.job_id, job.attempt)
+            append_line(UNHEARD, job.job_id, job.attempt)
         except StaleAttempt:
             await _sleep_deaf(every)
-    note(END, job.job_id, job.attempt)
+    append_line(END, job.job_id, job.attempt)
     return {"attempt": job.attempt}
 
 
@@ -81,7 +81,7 @@ async def _sleep_deaf(seconds: float) -> None:
 
 
 async def _write(job: Job, turn: int) -> None:
-    """A step or a snapshot that names its attempt, in turns; a refusal is noted and goes on."""
+    """Write a step or a snapshot that names the attempt, alternating; record a refusal and continue."""
     payload: dict[str, Any] = {"attempt": job.attempt}
     try:
         if turn % 2:
@@ -89,5 +89,5 @@ async def _write(job: Job, turn: int) -> None:
         else:
             await job.progress(step=f"attempt {job.attempt}")
     except StaleAttempt:
-        note(REFUSED, job.job_id, job.attempt)
+        append_line(REFUSED, job.job_id, job.attempt)
         raise

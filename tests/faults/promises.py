@@ -1,13 +1,13 @@
-"""What is promised of every job that was accepted, whatever was done to processes, hosts and the database."""
+"""The promises for every accepted job, whatever is done to processes, hosts and the database."""
 
 from collections.abc import Sequence
 
-from tests.faults.judging import Seen, stale_writes
 from tests.faults.report import Figure, never
+from tests.faults.verdicts import JobObservation, stale_writes
 
 
-def promises(seen: Sequence[Seen]) -> list[Figure]:
-    """Nothing is lost, nothing ends twice, all of it completes, and only current attempts write."""
+def promises(seen: Sequence[JobObservation]) -> list[Figure]:
+    """Check that no job is lost, none ends twice, all complete, and only current attempts write."""
     completed = sum(one.job is not None and one.job["status"] == "completed" for one in seen)
     return [
         never("accepted jobs lost", sum(one.lost for one in seen), len(seen)),

@@ -12,7 +12,7 @@ import apsw
 
 
 class Disk(apsw.VFS):
-    """Passes everything on to the real file system and keeps each file as it was at its last sync."""
+    """Passes everything to the real file system, and keeps each file as it was at its last sync."""
 
     def __init__(self) -> None:
         super().__init__("remembering-disk", "unix", makedefault=True)
@@ -28,13 +28,13 @@ class Disk(apsw.VFS):
         with self.lock:
             self.synced.pop(filename, None)
 
-    def note(self, what: str) -> None:
-        """Puts an event of the test between those of the disk."""
+    def record_event(self, what: str) -> None:
+        """Record an event of the test among those of the disk."""
         with self.lock:
             self.happened.append(what)
 
     def after_power_cut(self, folder: Path) -> None:
-        """Writes what is left into another folder."""
+        """Write what a power cut would leave into another folder."""
         folder.mkdir(parents=True)
         with self.lock:
             for name, content in self.synced.items():

@@ -1,4 +1,4 @@
-"""What a run found: one row per figure, with what is promised of it and whether that was kept."""
+"""The report of a run: one row per figure, with its promise and whether it was kept."""
 
 from collections.abc import Sequence
 
@@ -7,24 +7,24 @@ from rich.console import Console
 from rich.table import Table
 
 _COLUMNS = ("scenario", "figure", "found", "promised", "kept")
-#: Nothing seen in N tries: with 95 % confidence it happens less often than this, divided by N.
+#: None in N tries: with 95 % confidence the rate is below this divided by N.
 _RULE_OF_THREE = 3
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """One figure. Without a promise it is told for the record alone."""
+    """One figure. Without a promise it is informational."""
 
     what: str
     value: float
     shown: str
     promise: str = ""
     kept: bool = True
-    #: out of how many, where something was counted that must not happen
+    #: out of how many, if it counts what must not happen
     tries: int | None = None
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What one scenario found."""
+    """The figures of one scenario."""
 
     scenario: str
     seconds: float
@@ -32,7 +32,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def broken(self) -> list[Figure]:
-        """The promises that were not kept."""
+        """The promises that were broken."""
         return [figure for figure in self.figures if not figure.kept]
 
 
@@ -48,22 +48,22 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def kept(self) -> bool:
-        """Whether every promise was."""
+        """Whether every promise was kept."""
         return not any(report.broken for report in self.reports)
 
 
-def told(what: str, value: float, shown: str | None = None) -> Figure:
-    """A figure that is told and not promised."""
+def measured(what: str, value: float, shown: str | None = None) -> Figure:
+    """Create an informational figure."""
     return Figure(what=what, value=value, shown=shown or f"{value:,}")
 
 
-def took(what: str, seconds: float) -> Figure:
-    """A time that is told and not promised."""
-    return told(what, round(seconds, 4), f"{seconds:.2f} s")
+def measured_seconds(what: str, seconds: float) -> Figure:
+    """Create an informational duration."""
+    return measured(what, round(seconds, 4), f"{seconds:.2f} s")
 
 
 def never(what: str, count: int, tries: int) -> Figure:
-    """Something that must not happen; without a try nothing was shown."""
+    """Create a figure that must be 0; without a try it is not kept."""
     bound = f", 95 %: under {_per_cent(_RULE_OF_THREE / tries)}" if tries and not count else ""
     return Figure(
         what=what,
@@ -76,18 +76,18 @@ def never(what: str, count: int, tries: int) -> Figure:
 
 
 def all_of(what: str, count: int, tries: int) -> Figure:
-    """Something that must happen every time."""
+    """Create a figure that must be the number of tries."""
     kept = count == tries and tries > 0
     return Figure(what=what, value=count, shown=f"{count:,} of {tries:,}", promise="all", kept=kept, tries=tries)
 
 
 def at_least(what: str, value: int, least: int) -> Figure:
-    """A figure below which the scenario has shown nothing."""
+    """Create a figure with a minimum."""
     return Figure(what=what, value=value, shown=f"{value:,}", promise=f"{least:,} or more", kept=value >= least)
 
 
 def at_most(what: str, value: float, limit: float, unit: str = "") -> Figure:
-    """A figure with a limit."""
+    """Create a figure with a maximum."""
     shown, promise = f"{value:.2f}{unit}", f"{limit:.2f}{unit} or less"
     return Figure(what=what, value=round(value, 4), shown=shown, promise=promise, kept=value <= limit)
 
@@ -97,7 +97,7 @@ def _per_cent(share: float) -> str:
 
 
 def rows_of(reports: Sequence[Report]) -> list[tuple[str, ...]]:
-    """The table, without its head."""
+    """Return the rows of the table."""
     return [
         (report.scenario, figure.what, figure.shown, figure.promise, _word(figure))
         for report in reports
@@ -112,14 +112,14 @@ def _word(figure: Figure) -> str:
 
 
 def heading(run: Run) -> str:
-    """What was run, and on what."""
+    """Return what was run, and on which machine."""
     cores = f"{run.cores} core" + ("s" if run.cores > 1 else "")
     seconds = sum(report.seconds for report in run.reports)
     return f"seed {run.seed}, scale {run.scale:g}, {seconds:.0f} s; {cores}, Python {run.python}, SQLite {run.sqlite}"
 
 
 def print_table(run: Run) -> None:
-    """A table on standard output."""
+    """Print a table on standard output."""
     table = Table(title=heading(run), title_justify="left")
     for column in _COLUMNS:
         table.add_column(column, justify="right" if column == "found" else "left")
@@ -129,11 +129,11 @@ def print_table(run: Run) -> None:
 
 
 def as_markdown(run: Run) -> str:
-    """The same table for a document."""
+    """Return the table as Markdown."""
     rows = [_COLUMNS, ("---", "---", "---:", "---", "---"), *rows_of(run.reports)]
     return "\n".join([heading(run), "", *("| " + " | ".join(row) + " |" for row in rows)])
 
 
 def as_json(run: Run) -> str:
-    """Everything, for machines."""
+    """Return everything as JSON."""
     return msgspec.json.format(msgspec.json.encode(run), indent=2).decode()

@@ -1,7 +1,7 @@
-"""The scenarios by name, and how a run goes through them.
+"""The scenarios by name, and how a run executes them.
 
 A new one is a module in `scenarios` with `async def run(plan) -> list[Figure]`, a row here, and a row in
-docs/guarantees.md; the command, the test suite and the table then have it. Analyses that it needs go to `probes`.
+docs/guarantees.md; the command, the test suite and the table then have it. Its analyses go to `probes`.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from tests.faults.scenarios import (
 
 Scenario = Callable[[Plan], Awaitable[list[Figure]]]
 
-#: Over one SQLite file.
+#: On one SQLite file.
 ON_ONE_MACHINE: Mapping[str, Scenario] = {
     "kill": kill.run,
     "stop": stop.run,
@@ -50,7 +50,7 @@ ON_ONE_MACHINE: Mapping[str, Scenario] = {
     "latency": latency.run,
     "deliveries": deliveries.run,
 }
-#: Over one PostgreSQL, on hosts that are network namespaces: they need root.
+#: On one PostgreSQL, on hosts that are network namespaces, which need root.
 ON_HOSTS: Mapping[str, Scenario] = {
     "cut": cut.run,
     "restarts": restarts.run,
@@ -61,7 +61,7 @@ SCENARIOS: Mapping[str, Scenario] = {**ON_ONE_MACHINE, **ON_HOSTS}
 
 
 def run_scenario(name: str, plan: Plan, scenarios: Mapping[str, Scenario] = SCENARIOS) -> Report:
-    """Runs one scenario in an event loop of its own."""
+    """Run one scenario in an event loop of its own."""
 
     async def measured() -> list[Figure]:
         return await scenarios[name](plan)
@@ -79,7 +79,7 @@ def run_all(
     scale: float,
     scenarios: Mapping[str, Scenario] = SCENARIOS,
 ) -> Run:
-    """Runs scenarios one after the other."""
+    """Run scenarios one after the other."""
     return Run(
         seed=seed,
         scale=scale,

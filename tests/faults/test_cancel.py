@@ -1,4 +1,4 @@
-"""A cancel ends within the grace whatever happens to its worker: paused or dead, although its lease lives on."""
+"""A cancel ends within the grace, also if its worker is paused or dead while its lease is live."""
 
 import signal
 import subprocess
@@ -17,7 +17,7 @@ from tests.support.processes import eventually, state
 from tests.support.server import ServerProcess, serving, working
 
 GRACE = 0.5
-#: Neither the end of a lease nor the round of a sweep comes within the test: the hint alone makes it prompt.
+#: Neither the lease nor the sweep interval ends within the test: only the hint makes it prompt.
 SETTINGS = {
     "LANGLAUF_LEASE_SECONDS": "600",
     "LANGLAUF_SWEEP_SECONDS": "600",
@@ -27,25 +27,25 @@ SETTINGS = {
 
 
 class Jobs:
-    """A server without workers of its own, as a caller sees it."""
+    """A server without workers, as a caller sees it."""
 
     def __init__(self, server: ServerProcess, http: httpx2.Client) -> None:
         self.server = server
         self._http = http
 
     def submit(self, **body: Any) -> str:
-        """Submits a job; returns its address."""
+        """Submit a job; return its URL."""
         body["options"] = {"async_mode": {"requested": True, "allow_duplicate": True}}
         answer = self._http.post("/analyze", json=body)
         assert answer.status_code == 202, answer.text
         return str(answer.json()["job"]["status_url"])
 
     def cancel(self, address: str) -> int:
-        """Asks for a job to stop; returns the status of the answer."""
+        """Request a cancel; return the status code."""
         return self._http.post(f"{address}/cancel").status_code
 
     def until(self, address: str, *states: str) -> dict[str, Any]:
-        """The job once it is in one of the states."""
+        """Return the job once it is in one of the states."""
         for _ in range(100):
             job: dict[str, Any] = self._http.get(address, params={"wait": 1}).json()["job"]
             if job["status"] in states:
@@ -53,13 +53,13 @@ class Jobs:
         raise AssertionError(f"never {states}: {job}")
 
     def until_started(self, address: str) -> None:
-        """Return when the job has told where it is."""
+        """Return when the job has reported its place."""
         while self._http.get(address).json()["job"]["step"] is None:
             time.sleep(0.02)
 
 
 def _signal(worker: subprocess.Popen[str], how: signal.Signals, store: Path) -> None:
-    """Pause or kill a worker while it cannot hold the write lock of the store: paused, it would keep it."""
+    """Pause or kill a worker while it does not hold the write lock of the store, which a paused one would keep."""
     connection = apsw.Connection(str(store))
     connection.set_busy_timeout(60_000)
     connection.execute("BEGIN IMMEDIATE")
@@ -79,7 +79,7 @@ def _jobs(store: Path) -> Iterator[Jobs]:
 
 @pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL])
 def test_a_cancel_does_not_wait_for_a_worker_that_is_gone(tmp_path: Path, how: signal.Signals) -> None:
-    """The job is canceled after the grace and a margin, long before its lease is over."""
+    """The job is canceled after the grace and a margin, long before its lease expires."""
     store = tmp_path / "store.db"
     with _jobs(store) as jobs, working(store, settings=SETTINGS) as worker:
         address = jobs.submit(analysis="hang", label="here")
@@ -96,7 +96,7 @@ def test_a_cancel_does_not_wait_for_a_worker_that_is_gone(tmp_path: Path, how: s
 
 
 def test_a_paused_worker_that_wakes_up_writes_nothing_and_works_on(tmp_path: Path) -> None:
-    """Its job had ended meanwhile: what it computed is refused, the end stands, and the next job is run."""
+    """Its job had ended meanwhile: its result is refused, the end stays, and it runs the next job."""
     store, gate = tmp_path / "store.db", tmp_path / "gate"
     with _jobs(store) as jobs, working(store, settings={**SETTINGS, "LANGLAUF_MAX_RUNNING": "1"}) as worker:
         address = jobs.submit(analysis="gate", path=str(gate))
@@ -106,6 +106,6 @@ def test_a_paused_worker_that_wakes_up_writes_nothing_and_works_on(tmp_path: Pat
         ended = jobs.until(address, "canceled")
         gate.touch()
         worker.send_signal(signal.SIGCONT)
-        # The only slot of the worker is free again once its result was refused.
+        # The only slot of the worker is free once its result was refused.
         assert jobs.until(jobs.submit(analysis="echo", value=1), "completed")["attempt"] == 1
         assert jobs.until(address, "canceled") == ended

@@ -1,4 +1,4 @@
-"""The judges of hosts can say no: what is left in a database is found."""
+"""The verdicts over hosts can fail: what is left in a database is found."""
 
 import asyncio
 import socket
@@ -21,7 +21,7 @@ _SECONDS = 1.0
 
 
 def test_what_has_not_come_to_its_end_is_left(database: str) -> None:
-    """A job that waits and one that runs, with its lease; and no job that completed."""
+    """A waiting job and a running one with its lease; no completed job."""
 
     async def main() -> tuple[str, str]:
         store = await PostgresStore.open(database, hints=Hints(), clock=SetClock(), notify=False)
@@ -59,7 +59,7 @@ def test_an_end_that_is_there_twice_is_found(database: str) -> None:
 
 
 def test_a_cut_is_silent_and_heals() -> None:
-    """Nothing arrives, nobody is refused, and afterwards all is as before."""
+    """Nothing arrives, no connection is refused, and afterwards all is as before."""
 
     def reached() -> bool:
         try:
@@ -90,7 +90,7 @@ def _accepts(address: str) -> bool:
 
 
 def test_a_statement_is_known_by_its_function() -> None:
-    """However it is called."""
+    """In every form of the call."""
     assert function_of("SELECT submit($1, $2)") == "submit"
     assert function_of("SELECT * FROM claim($1)") == "claim"
     assert function_of("BEGIN") == ""

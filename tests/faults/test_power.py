@@ -1,4 +1,4 @@
-"""Once 202 is on the wire the job is on disk: an fsync lies between, and a power cut right after loses nothing."""
+"""A job is on disk before its 202 is sent: an fsync comes first, and a power cut right after loses nothing."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.support.stores import query
 
 @pytest.fixture
 def disk() -> Iterator[Disk]:
-    """A disk that every store of the test lies on."""
+    """The disk of every store of the test."""
     made = Disk()
     try:
         yield made
@@ -44,12 +44,12 @@ def test_the_disk_of_these_tests_does_lose_what_was_not_synchronised(disk: Disk,
 
 
 def test_an_fsync_lies_between_the_request_and_its_202(disk: Disk, tmp_path: Path) -> None:
-    """For each of many submissions the write-ahead log is synchronised before the answer is sent."""
+    """For each of many submissions the write-ahead log is synchronised before the response is sent."""
     with live(tmp_path, LANGLAUF_WORKERS="0") as server:
         for number in range(30):
-            disk.note("request")
+            disk.record_event("request")
             server.submit("echo", query=f"place {number}")
-            disk.note("202")
+            disk.record_event("202")
     begun = [index for index, what in enumerate(disk.happened) if what == "request"]
     assert len(begun) == 30
     for start in begun:
@@ -58,7 +58,7 @@ def test_an_fsync_lies_between_the_request_and_its_202(disk: Disk, tmp_path: Pat
 
 
 def test_a_power_cut_after_a_202_loses_nothing(disk: Disk, tmp_path: Path) -> None:
-    """After every answer, what a cut would leave holds every job that was accepted so far, with events and input."""
+    """After every response, what a cut would leave holds every accepted job with its events and input."""
     accepted: set[object] = set()
     with live(tmp_path / "live", LANGLAUF_WORKERS="1") as server:
         for number in range(12):

@@ -1,4 +1,4 @@
-"""A seeded share of every scenario; `make faults` runs the whole."""
+"""A seeded share of every scenario; `make faults` runs all of it."""
 
 from pathlib import Path
 
@@ -9,17 +9,17 @@ from tests.faults.report import rows_of
 from tests.faults.suite import ON_HOSTS, SCENARIOS, run_scenario
 from tests.support.tiers import ALL, choose_seed
 
-#: How much of the full measure: `make test` runs only a few scenarios, and of those a smoke.
+#: Share of the full scale: `make test` runs a smoke test of a few scenarios.
 SCALE = 0.1 if ALL else 0.01
-#: Of those on hosts, and of one whose every round starts a process.
+#: Of those on hosts, and of one that starts a process each round.
 SLOWER_SCALE = 0.05 if ALL else 0.01
 SLOWER = {*ON_HOSTS, "deliveries"}
 
 
-@pytest.mark.limit(900)  # many processes that start one after another: minutes on a machine that is very busy
+@pytest.mark.limit(900)  # many processes start one after another: minutes on a busy machine
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_every_promise_is_kept(name: str, tmp_path: Path) -> None:
-    """Whatever is done to the processes, nothing is lost, nothing is written twice, and all of it in time."""
+    """Nothing is lost, nothing is written twice, and all of it in time."""
     seed = choose_seed()
     report = run_scenario(name, Plan(seed, SLOWER_SCALE if name in SLOWER else SCALE, tmp_path))
     for row in rows_of([report]):
@@ -28,7 +28,7 @@ def test_every_promise_is_kept(name: str, tmp_path: Path) -> None:
 
 
 def test_the_harness_sees_a_missing_fence(tmp_path: Path) -> None:
-    """Over a store that accepts whatever an attempt writes, the same pauses show stale writes."""
+    """On a store that accepts every write, the same pauses show stale writes."""
     plan = Plan(choose_seed(), 0.04, tmp_path, app="tests.faults.unfenced:app")
     broken = [figure.what for figure in run_scenario("stop", plan).broken]
     assert "stale writes accepted" in broken

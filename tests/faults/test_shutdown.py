@@ -1,4 +1,4 @@
-"""SIGTERM: nothing new is begun, what runs may finish, what cannot is given back at once, and the exit code is 0."""
+"""SIGTERM: nothing new starts, running jobs may finish, the others are released at once, and the exit code is 0."""
 
 import re
 import signal
@@ -20,21 +20,21 @@ from tests.support.stores import query
 
 STUBBORN_APP = "tests.faults.stubborn_app:app"
 _ASYNC = {"async_mode": {"requested": True, "allow_duplicate": True}}
-#: Seconds for what must not wait for anything that lasts ten minutes here; a busy machine may need most of them.
+#: Timeout for what must not wait for ten-minute settings; a busy machine may need most of it.
 PROMPT = 60.0
 LONG = "600"
 LONG_GRACE = {"LANGLAUF_SHUTDOWN_GRACE": LONG, "LANGLAUF_LEASE_SECONDS": LONG}
 
 
 def _submit(url: str, **body: Any) -> str:
-    """Submits a job; returns its id."""
+    """Submit a job; return its id."""
     answer = httpx2.post(f"{url}/analyze", json={**body, "options": _ASYNC}, trust_env=False)
     assert answer.status_code == 202, answer.text
     return str(answer.json()["job"]["job_id"])
 
 
 def _until(url: str, job_id: str, enough: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    """The job once it is as wished."""
+    """Return the job once the condition holds."""
     with httpx2.Client(base_url=url, timeout=60, trust_env=False) as http:
         for _ in range(600):
             job: dict[str, Any] = http.get(f"/analyze/jobs/{job_id}", params={"wait": 1}).json()["job"]
@@ -53,7 +53,7 @@ def _ended(job: dict[str, Any]) -> bool:
 
 
 def _stopping(server: ServerProcess) -> None:
-    """Asks the server to stop, and returns when it no longer listens."""
+    """Ask the server to stop; return when it no longer listens."""
     server.process.send_signal(signal.SIGTERM)
     deadline = time.monotonic() + PROMPT
     while time.monotonic() < deadline:
@@ -71,7 +71,7 @@ def _kinds(store: Path, job_id: str) -> list[object]:
 
 
 def _released(store: Path, job_id: str) -> None:
-    """The job was given back: due now, and neither a retry, nor a loss, nor an error is counted."""
+    """Whether the job was released: due now, with no retry, loss or error counted."""
     assert query(store, "SELECT count(*) FROM leases") == [(0,)]
     columns = "status, attempt, retry_count, lost_count, error_count, next_attempt_at = updated_at"
     assert query(store, f"SELECT {columns} FROM jobs WHERE job_id = ?", job_id) == [("running", 1, 0, 0, 0, 1)]
@@ -79,7 +79,7 @@ def _released(store: Path, job_id: str) -> None:
 
 
 def test_a_job_that_ends_within_the_grace_is_completed(tmp_path: Path) -> None:
-    """The server no longer listens, its worker goes on, and the exit comes as soon as the job has ended."""
+    """The server no longer listens, its worker goes on, and it exits as soon as the job has ended."""
     store, gate = tmp_path / "store.db", tmp_path / "gate"
     with serving(store, settings=LONG_GRACE) as server:
         job_id = _submit(server.url, analysis="gate", path=str(gate))
@@ -110,7 +110,7 @@ def test_nothing_is_claimed_once_the_stop_has_begun(tmp_path: Path) -> None:
 
 
 def test_a_long_job_is_released_and_another_worker_goes_on_at_once(tmp_path: Path) -> None:
-    """It costs no retry and no loss, and no time but the other worker's poll."""
+    """It costs no retry and no loss, and only the other worker's poll interval."""
     store, gate = tmp_path / "store.db", tmp_path / "gate"
     settings = {"LANGLAUF_SHUTDOWN_GRACE": "0.3", "LANGLAUF_LEASE_SECONDS": LONG, "LANGLAUF_POLL_SECONDS": "0.1"}
     with serving(store, settings=settings) as server:
@@ -130,7 +130,7 @@ def test_a_long_job_is_released_and_another_worker_goes_on_at_once(tmp_path: Pat
 
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
 def test_a_second_signal_ends_the_grace(tmp_path: Path, second: signal.Signals) -> None:
-    """What runs is given back now, not lost, and the exit code is still 0."""
+    """Running jobs are released now, not lost, and the exit code is still 0."""
     store = tmp_path / "store.db"
     with serving(store, settings=LONG_GRACE) as server:
         job_id = _submit(server.url, analysis="hang")
@@ -143,7 +143,7 @@ def test_a_second_signal_ends_the_grace(tmp_path: Path, second: signal.Signals) 
 
 
 def test_a_worker_alone_stops_in_the_same_way(tmp_path: Path) -> None:
-    """The first signal leaves it its grace, the second ends it; the job is given back."""
+    """The first signal starts its grace, the second ends it; the job is released."""
     store = tmp_path / "store.db"
     with serving(store, settings={"LANGLAUF_WORKERS": "0"}) as server, working(store, settings=LONG_GRACE) as worker:
         job_id = _submit(server.url, analysis="hang")
@@ -157,7 +157,7 @@ def test_a_worker_alone_stops_in_the_same_way(tmp_path: Path) -> None:
 
 
 def test_a_third_signal_kills_also_where_the_loop_hangs(tmp_path: Path) -> None:
-    """Nothing is given back then: as after kill -9, the job goes on when its lease is over."""
+    """Nothing is released then: as after kill -9, the job continues when its lease expires."""
     store = tmp_path / "store.db"
     with serving(store, settings={"LANGLAUF_WORKERS": "0"}, app=STUBBORN_APP) as server:
         worker = subprocess.Popen(
@@ -179,7 +179,7 @@ def test_a_third_signal_kills_also_where_the_loop_hangs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("analysis", ["threaded", "deaf", "insistent"])
 def test_what_does_not_end_is_not_waited_for(tmp_path: Path, analysis: str) -> None:
-    """A thread and coroutines that go on for minutes: their jobs are given back, and the program ends."""
+    """A thread and coroutines that run for minutes: their jobs are released, and the program exits."""
     store = tmp_path / "store.db"
     with serving(store, app=STUBBORN_APP, settings={"LANGLAUF_LEASE_SECONDS": LONG}) as server:
         job_id = _submit(server.url, analysis=analysis)
@@ -197,9 +197,9 @@ def _open_polls(server: ServerProcess) -> int:
 
 
 def test_open_long_polls_are_answered(tmp_path: Path) -> None:
-    """Whoever waits gets the job as it is, with the connection closed after the answer."""
+    """They return the job as it is, and the connection is closed."""
     store = tmp_path / "store.db"
-    settings = {"LANGLAUF_SHUTDOWN_GRACE": "1", "LANGLAUF_LEASE_SECONDS": LONG}  # a late heartbeat would be news
+    settings = {"LANGLAUF_SHUTDOWN_GRACE": "1", "LANGLAUF_LEASE_SECONDS": LONG}  # a late heartbeat would be an event
     with serving(store, settings=settings) as server, ThreadPoolExecutor(20) as threads:
         job_id = _submit(server.url, analysis="hang")
         _until(server.url, job_id, _started)
@@ -215,7 +215,7 @@ def test_open_long_polls_are_answered(tmp_path: Path) -> None:
 
         polls = [threads.submit(poll, number) for number in range(20)]
         asked.wait()
-        eventually(lambda: _open_polls(server) == 20)  # one that has not arrived yet would meet a closed door
+        eventually(lambda: _open_polls(server) == 20)  # a later one would be refused
         assert not any(poll.done() for poll in polls)
         server.process.send_signal(signal.SIGTERM)
         assert [poll.result(PROMPT) for poll in polls] == [304] * 20
@@ -224,7 +224,7 @@ def test_open_long_polls_are_answered(tmp_path: Path) -> None:
 
 
 def test_idle_connections_are_closed(tmp_path: Path) -> None:
-    """200 of them, and some that never ask to the end, hold up nothing."""
+    """200 of them, and some with incomplete requests, delay nothing."""
     with serving(tmp_path / "store.db", settings={"LANGLAUF_LIMITS": f"head_seconds={LONG}"}) as server:
         idle = [_asked_once(server) for _ in range(200)]
         slow = [socket.create_connection(("127.0.0.1", server.port), timeout=60) for _ in range(5)]
@@ -237,7 +237,7 @@ def test_idle_connections_are_closed(tmp_path: Path) -> None:
 
 
 def _asked_once(server: ServerProcess) -> socket.socket:
-    """A connection that was answered and is kept."""
+    """Open a kept connection that was answered."""
     connection = socket.create_connection(("127.0.0.1", server.port), timeout=60)
     connection.sendall(b"GET /health HTTP/1.1\r\nHost: here\r\n\r\n")
     received = b""
@@ -248,7 +248,7 @@ def _asked_once(server: ServerProcess) -> socket.socket:
 
 @pytest.mark.parametrize("wait", [0.0, 0.05, 0.15, 0.3])
 def test_a_stop_in_the_middle_of_claims_leaves_no_lease_behind(tmp_path: Path, wait: float) -> None:
-    """Jobs pour in and are claimed while the signal comes: each is ended or given back, and what got 202 is there."""
+    """Jobs are submitted and claimed while the signal comes: each ends or is released, and none with a 202 is lost."""
     store = tmp_path / "store.db"
     accepted: list[str] = []
     begun, stop = threading.Event(), threading.Event()

@@ -1,6 +1,6 @@
-"""The probes over a store whose fence was taken away, run by workers that are slow to stop when they are told so.
+"""The probes over a store without its fence, run by workers that are slow to stop.
 
-A harness that finds nothing wrong with that would find nothing. Either of the two alone mostly keeps stale writes out.
+A harness that finds no fault here would find none anywhere. Either of the two alone mostly prevents stale writes.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ _load = queries.load
 
 
 def _load_unfenced(package: str, *files: str) -> dict[str, str]:
-    """The store's statements, without what asks for the lease."""
+    """Return the store's statements without the condition on the lease."""
     return {name: _FENCES.sub(r"\1 AND \2", sql) for name, sql in _load(package, *files).items()}
 
 

@@ -1,4 +1,4 @@
-"""Coroutines that swallow their cancellation: their jobs end, their writes are refused, their slots are free."""
+"""Coroutines that swallow their cancellation: their jobs end, their writes are refused, their slots are freed."""
 
 import asyncio
 import time
@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from tests.faults.api import Api
 from tests.faults.fleet import Fleet, verified
-from tests.faults.judging import Seen, look_at
 from tests.faults.ledger import END, REFUSED
 from tests.faults.plan import Plan
-from tests.faults.report import Figure, all_of, at_least, at_most, never, told
+from tests.faults.report import Figure, all_of, at_least, at_most, measured, never
+from tests.faults.verdicts import JobObservation, observe_jobs
 
 GRACE = 0.3
 #: What a busy machine may add to the grace.
@@ -18,24 +18,24 @@ SLOTS = 4
 SETTINGS = {"LANGLAUF_CANCEL_GRACE": str(GRACE), "LANGLAUF_MAX_RUNNING": str(SLOTS)}
 _TIME_LIMIT = 0.5
 _ROUNDS = 10
-_PATIENCE = 60.0
+_TIMEOUT = 60.0
 _TOLD = 'langlauf_log_events_total{event="attempt_abandoned"}'
 
 
 class Round(NamedTuple):
-    """All slots taken by coroutines that do not hear, and what became of them."""
+    """All slots taken by coroutines that ignore their cancel, and the outcome."""
 
     jobs: list[str]
-    #: from the cancel, or from the time limit, to the end of the job
+    #: from the cancel or the timeout to the end of the job
     seconds: list[float]
-    #: other jobs that ran to their end while the abandoned coroutines still went on
+    #: other jobs that completed while the abandoned coroutines still ran
     beside: int
-    #: of the abandoned coroutines, those that tried to write after the end and were refused
+    #: abandoned coroutines whose write after the end was refused
     refused: int
 
 
 async def run(plan: Plan) -> list[Figure]:
-    """Fills all slots with such coroutines, cancels half of them and lets the others run out of time."""
+    """Fill all slots with such coroutines, cancel half of them and let the others time out."""
     rounds: list[Round] = []
     wanted = plan.times(_ROUNDS)
     async with Fleet(plan, "abandoned", SETTINGS) as fleet, Api(fleet) as api:
@@ -44,9 +44,9 @@ async def run(plan: Plan) -> list[Figure]:
             rounds.append(await _round(fleet, api, number))
             plan.watch(number + 1, wanted)
         jobs = [job_id for one in rounds for job_id in one.jobs]
-        seen = await look_at(api, jobs, seconds=_PATIENCE)
+        seen = await observe_jobs(api, jobs, seconds=_TIMEOUT)
         counted = int(await api.metric(_TOLD))
-        logged = {fact["job_id"] for fact in server.told("attempt_abandoned")}
+        logged = {fact["job_id"] for fact in server.log_lines("attempt_abandoned")}
         await fleet.stop()
         sound = await verified(fleet.store)
     return [
@@ -66,35 +66,35 @@ async def _round(fleet: Fleet, api: Api, number: int) -> Round:
         for _ in range(SLOTS - SLOTS // 2)
     ]
     jobs = [job["job_id"] for job in canceled + overdue]
-    await fleet.ledger.until(lambda: set(jobs) <= set(fleet.ledger.latest()), _PATIENCE)
+    await fleet.ledger.until(lambda: set(jobs) <= set(fleet.ledger.latest()), _TIMEOUT)
     seconds = await asyncio.gather(
         *(_canceled(api, job["job_id"]) for job in canceled), *(_overdue(fleet, api, job["job_id"]) for job in overdue)
     )
     beside = await _completed_beside(api)
-    await fleet.ledger.until(lambda: _noted(fleet, REFUSED, jobs) == len(jobs), _PATIENCE)
+    await fleet.ledger.until(lambda: _noted(fleet, REFUSED, jobs) == len(jobs), _TIMEOUT)
     still_deaf = len(jobs) - _noted(fleet, END, jobs)
     refused = _noted(fleet, REFUSED, jobs)
     gate.touch()
-    await fleet.ledger.until(lambda: _noted(fleet, END, jobs) == len(jobs), _PATIENCE)
+    await fleet.ledger.until(lambda: _noted(fleet, END, jobs) == len(jobs), _TIMEOUT)
     return Round(jobs, list(seconds), beside if still_deaf == len(jobs) else 0, refused)
 
 
 async def _canceled(api: Api, job_id: str) -> float:
     began = time.monotonic()
     await api.cancel(job_id)
-    await api.ended(job_id, _PATIENCE)
+    await api.ended(job_id, _TIMEOUT)
     return time.monotonic() - began
 
 
 async def _overdue(fleet: Fleet, api: Api, job_id: str) -> float:
-    await api.ended(job_id, _PATIENCE)
+    await api.ended(job_id, _TIMEOUT)
     return time.monotonic() - fleet.ledger.latest()[job_id].at - _TIME_LIMIT
 
 
 async def _completed_beside(api: Api) -> int:
-    """As many other jobs as there are slots: how many of them complete."""
+    """Run as many other jobs as there are slots; return how many complete."""
     made = await asyncio.gather(*(api.submit("nap", input={"seconds": 0.05}) for _ in range(SLOTS)))
-    ends = await asyncio.gather(*(api.ended(job["job_id"], _PATIENCE) for job in made))
+    ends = await asyncio.gather(*(api.ended(job["job_id"], _TIMEOUT) for job in made))
     return sum(end is not None and end["status"] == "completed" for end in ends)
 
 
@@ -102,12 +102,14 @@ def _noted(fleet: Fleet, kind: str, jobs: list[str]) -> int:
     return len({line.job_id for line in fleet.ledger.lines if line.kind == kind} & set(jobs))
 
 
-def _figures(rounds: list[Round], seen: list[Seen], jobs: list[str], wanted: int) -> list[Figure]:
+def _figures(rounds: list[Round], seen: list[JobObservation], jobs: list[str], wanted: int) -> list[Figure]:
     ended_as = [one.job["status"] for one in seen if one.job is not None]
     longest = max(seconds for one in rounds for seconds in one.seconds)
     return [
         at_least("coroutines that swallow their cancellation", len(jobs), wanted * SLOTS),
-        told("of them canceled / out of time", len(jobs), f"{ended_as.count('canceled')} / {ended_as.count('failed')}"),
+        measured(
+            "of them canceled / out of time", len(jobs), f"{ended_as.count('canceled')} / {ended_as.count('failed')}"
+        ),
         at_most("longest from the cancel or the time limit to the end", longest, GRACE + SLACK, " s"),
         never("jobs ended twice, or written to after their end", sum(one.ended_twice for one in seen), len(jobs)),
         never("jobs lost or stuck", sum(one.lost or one.stuck for one in seen), len(jobs)),

@@ -1,4 +1,4 @@
-"""`kill -9` of the processes that run plain functions, and of their worker: each death costs one attempt, no more."""
+"""`kill -9` of child processes of plain functions, and of their worker: each death costs one attempt."""
 
 import asyncio
 import os
@@ -7,10 +7,10 @@ import time
 
 from tests.faults.api import Api
 from tests.faults.fleet import Fleet, verified
-from tests.faults.judging import look_at, stale_writes
 from tests.faults.ledger import Line
 from tests.faults.plan import Plan
-from tests.faults.report import Figure, all_of, at_least, at_most, never, told
+from tests.faults.report import Figure, all_of, at_least, at_most, measured, never
+from tests.faults.verdicts import observe_jobs, stale_writes
 from tests.support.processes import alive
 
 LEASE = 2.0
@@ -20,8 +20,8 @@ _SLOTS = 4
 _KILLS = 100
 _WORKER_KILLS = 20
 _RUN = 0.8
-_PATIENCE = 90.0
-#: How long a process may outlive its worker.
+_TIMEOUT = 90.0
+#: How long a child may outlive its worker.
 _OUTLIVE = 1.0
 SETTINGS = {
     "LANGLAUF_LEASE_SECONDS": str(LEASE),
@@ -32,7 +32,7 @@ SETTINGS = {
 
 
 async def run(plan: Plan) -> list[Figure]:
-    """Kills processes one by one at random moments, then whole workers with what they run."""
+    """Kill children at random moments, then whole workers with their children."""
     plan = plan._replace(app="tests.faults.plain_probes:app")
     kills, worker_kills = plan.times(_KILLS), plan.times(_WORKER_KILLS)
     chance = plan.chance("children")
@@ -53,10 +53,10 @@ async def run(plan: Plan) -> list[Figure]:
                 killed_at = await fleet.kill(worker)
                 outlived.append(await _gone(pids) - killed_at)
                 worker = await fleet.work()
-                # A job that loses its worker ten times is given up: each may finish before the next worker is killed.
-                await asyncio.gather(*(api.ended(line.job_id, _PATIENCE) for line in running))
+                # A job that loses its worker ten times fails: each may finish before the next worker is killed.
+                await asyncio.gather(*(api.ended(line.job_id, _TIMEOUT) for line in running))
             plan.watch(number + 1, kills + worker_kills)
-        seen = await look_at(api, jobs, seconds=_PATIENCE)
+        seen = await observe_jobs(api, jobs, seconds=_TIMEOUT)
         await fleet.stop()
         sound = await verified(fleet.store)
     found = list(seen.values())
@@ -68,7 +68,7 @@ async def run(plan: Plan) -> list[Figure]:
         never("jobs lost or stuck", sum(one.lost or one.stuck for one in found), len(found)),
         never("jobs ended twice", sum(one.ended_twice for one in found), len(found)),
         all_of("jobs completed", ends.count("completed"), len(found)),
-        told("error codes of the others", len(codes), ", ".join(codes) or "none"),
+        measured("error codes of the others", len(codes), ", ".join(codes) or "none"),
         never("retries spent on it", sum(one.job["retry_count"] for one in found if one.job), len(found)),
         never("stale writes accepted", sum(stale_writes(one.events, one.snapshots) for one in found), len(found)),
         at_most("longest that a process outlived its worker", max(outlived), _OUTLIVE, " s"),
@@ -77,28 +77,28 @@ async def run(plan: Plan) -> list[Figure]:
 
 
 async def _some_running(fleet: Fleet, crashed: dict[str, int]) -> list[Line]:
-    """The attempts that run now; jobs that were hit already are spared, for three deaths would end them."""
+    """Return running attempts of jobs that were not hit yet: three deaths would fail them."""
 
     def running() -> list[Line]:
         ended = fleet.ledger.ended()
         latest = fleet.ledger.latest().values()
         return [line for line in latest if line.job_id not in ended and line.job_id not in crashed and alive(line.pid)]
 
-    await fleet.ledger.until(lambda: bool(running()), _PATIENCE)
+    await fleet.ledger.until(lambda: bool(running()), _TIMEOUT)
     return running()
 
 
 def _kill_one(line: Line, crashed: dict[str, int]) -> None:
     try:
         os.kill(line.pid, signal.SIGKILL)
-    except ProcessLookupError:  # it has just ended by itself
+    except ProcessLookupError:  # it has just ended
         return
     crashed[line.job_id] = crashed.get(line.job_id, 0) + 1
 
 
 async def _gone(pids: set[int]) -> float:
-    """When all of them were."""
-    async with asyncio.timeout(_PATIENCE):
+    """Return when all of them were gone."""
+    async with asyncio.timeout(_TIMEOUT):
         while any(alive(pid) for pid in pids):  # noqa: ASYNC110 - processes of others give no signal
             await asyncio.sleep(0.005)
     return time.monotonic()

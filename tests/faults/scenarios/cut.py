@@ -1,4 +1,4 @@
-"""Hosts lose their network in silence: what ran on a worker goes on elsewhere, and what a server took is not lost."""
+"""Hosts lose their network silently: jobs of a worker continue elsewhere, and no accepted job of a server is lost."""
 
 import asyncio
 import random
@@ -14,48 +14,48 @@ from langlauf.store.postgres.driver import PostgresStore
 from tests.faults.api import Api
 from tests.faults.fleet import Program
 from tests.faults.hosts import LEASE, SLACK, SOON, SWEEP, Hosts, hosts
-from tests.faults.judging import look_at
 from tests.faults.ledger import END, REFUSED, START, STOPPED, Line
 from tests.faults.plan import Plan
 from tests.faults.promises import promises
-from tests.faults.report import Figure, all_of, at_least, at_most, never, told, took
+from tests.faults.report import Figure, all_of, at_least, at_most, measured, measured_seconds, never
+from tests.faults.verdicts import observe_jobs
 
 _WORKERS_CUT, _SERVERS_CUT = 15, 5
 _JOBS_PER_CUT = (8, 16)
 _SUBMISSIONS = 20
 _LONGEST_WAIT = 0.5
-#: How long a client waits for a server before it asks another.
+#: Client timeout before it tries another server.
 _CLIENT_SECONDS = 2.0
-_PATIENCE = 60.0
+_TIMEOUT = 60.0
 _ORG = "default-org"
 
 
 class WorkerCut(NamedTuple):
-    """What one worker without a network showed."""
+    """The outcome of one worker without a network."""
 
     jobs: list[str]
-    #: from the cut to the start elsewhere, job by job
+    #: from the cut to the start elsewhere, by job
     recovered: list[float]
-    #: attempts that still went on when another worker had started their job
+    #: attempts that still ran when another worker had started their job
     beside: int
-    #: lost attempts that the worker tells of
+    #: lost attempts that the worker logged
     told_lost: int
-    #: writes under the leases that are gone, and how many of them were refused
+    #: writes under lost leases, and how many were refused
     late: int
     refused: int
 
 
 class ServerCut(NamedTuple):
-    """What one server without a network showed."""
+    """The outcome of one server without a network."""
 
     jobs: list[str]
     replayed: int
-    #: from the moment it has its network again until it accepts
+    #: from the reconnect until it accepts jobs
     back_after: float
 
 
 async def run(plan: Plan) -> list[Figure]:
-    """Cuts off workers in the middle of jobs, and servers in the middle of submissions."""
+    """Cut off workers in the middle of jobs, and servers in the middle of submissions."""
     of_workers, of_servers = plan.times(_WORKERS_CUT), plan.times(_SERVERS_CUT)
     workers: list[WorkerCut] = []
     servers: list[ServerCut] = []
@@ -74,7 +74,7 @@ async def run(plan: Plan) -> list[Figure]:
         finally:
             await store.close()
         jobs = [job_id for one in workers for job_id in one.jobs] + [job_id for one in servers for job_id in one.jobs]
-        seen = await look_at(api, jobs, seconds=_PATIENCE)
+        seen = await observe_jobs(api, jobs, seconds=_TIMEOUT)
         unknown = len(await api.jobs()) - len(set(jobs)) - len(crew)
         await fleet.stop()
         sound = await fleet.sound()
@@ -87,11 +87,11 @@ async def run(plan: Plan) -> list[Figure]:
 
 
 class _Scene(NamedTuple):
-    """The hosts, and how they are asked."""
+    """The hosts and their clients."""
 
     fleet: Hosts
     api: Api
-    #: a client that does not wait long for an answer
+    #: a client with a short timeout
     hasty: Api
     workers: Sequence[Program]
     servers: tuple[Program, Program]
@@ -99,7 +99,7 @@ class _Scene(NamedTuple):
     chance: random.Random
 
     async def cut_worker(self, number: int) -> WorkerCut:
-        """Jobs on a worker, the cut, the takeover, late writes, the healing; then the jobs may end."""
+        """Cut a worker with running jobs, wait for the takeover and late writes, reconnect, and let the jobs end."""
         gate = self.fleet.folder / f"gate-{number}"
         jobs, victim = await self._fill(str(gate), self.chance.choice(_JOBS_PER_CUT))
         await asyncio.sleep(self.chance.uniform(0, _LONGEST_WAIT))  # the moment of the cut is the point
@@ -111,13 +111,13 @@ class _Scene(NamedTuple):
             latest = self.fleet.ledger.latest()
             return all(latest[line.job_id].attempt > line.attempt for line in mine)
 
-        await self.fleet.ledger.until(taken_over, _PATIENCE)
+        await self.fleet.ledger.until(taken_over, _TIMEOUT)
         await asyncio.sleep(self.chance.uniform(0, _LONGEST_WAIT))
         self.fleet.heal(victim)
         answers = [await self.store.record(Lease(_ORG, one.job_id, one.attempt), Progress(percent=99)) for one in mine]
-        await victim.until(lambda: self._told_lost(victim, mine) >= len(mine), _PATIENCE)
+        await victim.until(lambda: self._told_lost(victim, mine) >= len(mine), _TIMEOUT)
         gate.touch()
-        await asyncio.gather(*(self.api.ended(job_id, _PATIENCE) for job_id in jobs))
+        await asyncio.gather(*(self.api.ended(job_id, _TIMEOUT) for job_id in jobs))
         latest = self.fleet.ledger.latest()
         return WorkerCut(
             jobs,
@@ -129,7 +129,7 @@ class _Scene(NamedTuple):
         )
 
     async def cut_server(self) -> ServerCut:
-        """Submissions to a server, the cut, the same submissions to another one; then it must accept again."""
+        """Cut a server during submissions, repeat them at another one, reconnect; it must accept again."""
         victim, other = self.servers
         self.fleet.turn_to(victim)
         asked = [
@@ -152,7 +152,7 @@ class _Scene(NamedTuple):
         )
 
     async def work_again(self, number: int) -> int:
-        """How many of the workers, each alone, run a job to its end."""
+        """Return how many of the workers, each alone, complete a job."""
         worked = 0
         for worker in self.workers:
             gate = self.fleet.folder / f"gate-{number}-{worker.pid}"
@@ -168,25 +168,25 @@ class _Scene(NamedTuple):
         return worked
 
     async def _fill(self, gate: str, count: int) -> tuple[list[str], Program]:
-        """Has jobs start, and says which worker has the most of them."""
+        """Start jobs, and return the worker that has most of them."""
         made = await asyncio.gather(*(self.api.submit("gated", input={"gate": gate}) for _ in range(count)))
         jobs = [job["job_id"] for job in made]
-        assert await self.fleet.ledger.until(lambda: self.fleet.ledger.latest().keys() >= set(jobs), _PATIENCE)
+        assert await self.fleet.ledger.until(lambda: self.fleet.ledger.latest().keys() >= set(jobs), _TIMEOUT)
         return jobs, max(self.workers, key=lambda worker: len(self._running_on(worker, jobs)))
 
     def _running_on(self, worker: Program, jobs: Collection[str]) -> list[Line]:
         return [line for line in self.fleet.ledger.running(worker.pid) if line.job_id in jobs]
 
     def _went_on(self, line: Line) -> bool:
-        """Whether an attempt had not stopped when the next one of its job started."""
+        """Whether an attempt still ran when the next one of its job started."""
         lines = [one for one in self.fleet.ledger.lines if one.job_id == line.job_id]
         ends = [one.at for one in lines if one.attempt == line.attempt and one.kind in (STOPPED, REFUSED, END)]
         starts = [one.at for one in lines if one.attempt > line.attempt and one.kind == START]
         return bool(starts) and min(ends, default=float("inf")) > min(starts)
 
     def _told_lost(self, program: Program, lines: Sequence[Line]) -> int:
-        told_of = {(fact["job_id"], fact["attempt"]) for fact in program.told("attempt_lost")}
-        return sum((line.job_id, line.attempt) in told_of for line in lines)
+        logged = {(fact["job_id"], fact["attempt"]) for fact in program.log_lines("attempt_lost")}
+        return sum((line.job_id, line.attempt) in logged for line in lines)
 
 
 def _of_workers(cuts: Sequence[WorkerCut], wanted: int, worked: int, workers: int) -> list[Figure]:
@@ -196,7 +196,7 @@ def _of_workers(cuts: Sequence[WorkerCut], wanted: int, worked: int, workers: in
         at_least("worker hosts cut off", len(cuts), wanted),
         at_least("attempts that a cut left alone", taken, wanted),
         at_most("longest from the cut to running elsewhere", max(recovered), LEASE + SWEEP + SLACK, " s"),
-        took("median from the cut to running elsewhere", statistics.median(recovered)),
+        measured_seconds("median from the cut to running elsewhere", statistics.median(recovered)),
         never("attempts that went on beside their successor", sum(cut.beside for cut in cuts), taken),
         all_of("late writes that were refused", sum(cut.refused for cut in cuts), taken),
         all_of("lost attempts that the cut-off worker tells of", sum(cut.told_lost for cut in cuts), taken),
@@ -208,7 +208,7 @@ def _of_servers(cuts: Sequence[ServerCut], wanted: int, unknown: int) -> list[Fi
     submissions = sum(len(cut.jobs) for cut in cuts)
     return [
         at_least("API hosts cut off", len(cuts), wanted),
-        told("answers lost in a cut and told again under their key", sum(cut.replayed for cut in cuts)),
+        measured("answers lost in a cut and told again under their key", sum(cut.replayed for cut in cuts)),
         never("jobs made twice by a repeated request", unknown, submissions),
         at_most("longest from healing to the next 202", max(cut.back_after for cut in cuts), SOON, " s"),
     ]

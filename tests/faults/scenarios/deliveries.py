@@ -1,4 +1,4 @@
-"""`kill -9` of whoever sends webhooks, at random moments: every final arrives, under one id, whatever is in the way."""
+"""`kill -9` of webhook senders at random moments: every final event arrives under one id."""
 
 import asyncio
 import random
@@ -16,11 +16,11 @@ from langlauf.hints import Hints
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.faults.api import Api
 from tests.faults.fleet import Fleet, verified
-from tests.faults.judging import Seen, look_at
 from tests.faults.load import Load
 from tests.faults.plan import Plan
 from tests.faults.promises import promises
-from tests.faults.report import Figure, all_of, at_least, never, told
+from tests.faults.report import Figure, all_of, at_least, measured, never
+from tests.faults.verdicts import JobObservation, observe_jobs
 from tests.support.receiver import Handler, Receiver, answer, receiving
 
 ORG = "default-org"
@@ -37,19 +37,19 @@ _ENDPOINTS = 4
 _LONGEST_PAUSE = 1.2
 _LONGEST_ANSWER = 0.3
 _BROKEN_SHARE = 0.1
-_PATIENCE = 60.0
+_TIMEOUT = 60.0
 
 
 class Found(NamedTuple):
-    """What the rounds left behind."""
+    """The outcome of the rounds."""
 
     kills: int
-    seen: list[Seen]
-    #: finals times endpoints
+    seen: list[JobObservation]
+    #: final events times endpoints
     expected: int
     missing: int
     arrived: int
-    #: arrivals of what had been taken before
+    #: repeated arrivals
     again: int
     refused: int
     two_ids: int
@@ -60,13 +60,13 @@ class Found(NamedTuple):
 
 
 class Judge:
-    """A receiver with moods: it takes its time, refuses now and then, and checks every signature when it comes."""
+    """A receiver that delays, refuses now and then, and checks every signature."""
 
     def __init__(self, receiver: Receiver, chance: random.Random) -> None:
         self.receiver = receiver
         self._chance = chance
         self._secrets: dict[str, str] = {}
-        #: by endpoint and job: the ids, bodies, and how often it was taken
+        #: by endpoint and job: the ids, bodies, and how often it was accepted
         self.ids: dict[tuple[str, str], set[str]] = defaultdict(set)
         self.bodies: dict[tuple[str, str], set[bytes]] = defaultdict(set)
         self.taken: dict[tuple[str, str], int] = defaultdict(int)
@@ -74,7 +74,7 @@ class Judge:
         self.bad_signatures = 0
 
     async def register(self, store: Path) -> None:
-        """Endpoints in a store that is about to be served."""
+        """Add endpoints to a store before it is served."""
         opened = await SqliteStore.open(str(store), hints=Hints())
         try:
             master = await opened.access.signing_secret(ENDPOINT_SECRETS_PURPOSE)
@@ -110,12 +110,12 @@ class Judge:
             self.refused += 1
             answer(500)(handler)
         else:
-            self.taken[key] += 1  # before it is said: whoever is killed now never hears of it
+            self.taken[key] += 1  # before the response: a sender killed now never receives it
             answer(200)(handler)
 
 
 async def run(plan: Plan) -> list[Figure]:
-    """Kills its way through a server and a worker process, which both send."""
+    """Kill a server and a worker process, which both send."""
     return _figures(plan, await _deployment(plan))
 
 
@@ -134,14 +134,14 @@ async def _deployment(plan: Plan) -> Found:
                     await fleet.kill(victim)
                     await fleet.again(victim)
                     plan.watch(number + 1, rounds)
-            seen = await look_at(api, load.accepted, seconds=_PATIENCE)
+            seen = await observe_jobs(api, load.accepted, seconds=_TIMEOUT)
             unsettled = await _unsettled(fleet.store)
             await fleet.stop()
             sound = await verified(fleet.store)
     return _judged(judge, rounds, list(seen.values()), unsettled, sound)
 
 
-def _judged(judge: Judge, kills: int, seen: list[Seen], unsettled: int, sound: bool) -> Found:
+def _judged(judge: Judge, kills: int, seen: list[JobObservation], unsettled: int, sound: bool) -> Found:
     jobs = [one.job["job_id"] for one in seen if one.job is not None]
     keys = [(f"/{number}", job_id) for number in range(_ENDPOINTS) for job_id in jobs]
     return Found(
@@ -161,10 +161,10 @@ def _judged(judge: Judge, kills: int, seen: list[Seen], unsettled: int, sound: b
 
 
 async def _unsettled(store: Path) -> int:
-    """How many messages still wait when there was time enough, or were given up."""
+    """Return how many messages are still pending, or failed."""
     opened = await SqliteStore.open(str(store), hints=Hints())
     try:
-        end = asyncio.get_running_loop().time() + _PATIENCE
+        end = asyncio.get_running_loop().time() + _TIMEOUT
         while True:
             pending = (await opened.deliveries.figures()).pending.get("webhook", 0)
             if not pending or asyncio.get_running_loop().time() > end:
@@ -185,8 +185,8 @@ def _figures(plan: Plan, found: Found) -> list[Figure]:
         never("messages whose bytes differ from try to try", found.two_bodies, found.expected),
         never("signatures that do not verify", found.bad_signatures, found.arrived),
         never("messages left waiting, or given up", found.unsettled, found.expected),
-        told("requests that the receivers saw", found.arrived),
-        told("of them refused with 500", found.refused),
-        told("of them for what had arrived before", found.again),
+        measured("requests that the receivers saw", found.arrived),
+        measured("of them refused with 500", found.refused),
+        measured("of them for what had arrived before", found.again),
         all_of("stores that verify calls sound", int(found.sound), 1),
     ]

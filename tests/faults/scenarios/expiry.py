@@ -1,5 +1,7 @@
-"""The end of a lease against completion, on the store itself: one process completes at about the end of its lease,
-another one sweeps all the time."""
+"""Lease expiry against completion, on the store itself.
+
+One process completes at about the expiry of its lease, another one sweeps all the time.
+"""
 
 import asyncio
 import sys
@@ -16,10 +18,10 @@ from langlauf.domain.state import Status
 from langlauf.hints import Hints
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.faults.fleet import verified
-from tests.faults.judging import FINAL_EVENTS
 from tests.faults.plan import Plan
-from tests.faults.racing import RACES, Aim
-from tests.faults.report import Figure, all_of, at_least, never, told
+from tests.faults.races import RACES, Aim
+from tests.faults.report import Figure, all_of, at_least, measured, never
+from tests.faults.verdicts import FINAL_EVENTS
 from tests.support.server import ROOT, environment
 
 LEASE_SECONDS = 0.05
@@ -28,21 +30,21 @@ _AT_ONCE = 20
 _ORG, _ANALYSIS, _PAYLOAD = "racing-org", "race", "{}"
 _NO_LIMIT = 1_000_000
 _MICROSECONDS = 1_000_000
-_PATIENCE = 60.0
+_TIMEOUT = 60.0
 
 
 class Race(NamedTuple):
-    """One attempt that was completed at about the end of its lease."""
+    """One attempt that was completed at about the expiry of its lease."""
 
     job_id: str
-    #: what the store said
+    #: the store's answer
     accepted: bool
-    #: whether the job looked right afterwards as it should after that answer
+    #: whether the job matched that answer
     true: bool
 
 
 class Ends(NamedTuple):
-    """What is seen of all jobs when every race is over."""
+    """All jobs after the last race."""
 
     reverted: int
     twice: int
@@ -50,7 +52,7 @@ class Ends(NamedTuple):
 
 
 async def run(plan: Plan) -> list[Figure]:
-    """Claims with a very short lease, completes each at about its end, and lets what was too late race again."""
+    """Claim with a very short lease, complete at about its expiry, and let late ones race again."""
     path = plan.folder / "expiry" / "store.db"
     path.parent.mkdir(parents=True, exist_ok=True)
     store = await SqliteStore.open(str(path), clock=SystemClock(), hints=Hints())
@@ -67,8 +69,8 @@ async def run(plan: Plan) -> list[Figure]:
         at_least("races", len(races), plan.times(RACES)),
         at_least("won by completion", won, 1),
         at_least("won by the end of the lease", len(races) - won, 1),
-        told("jobs", len(track.jobs)),
-        told("attempts that the sweep took back", swept[0]),
+        measured("jobs", len(track.jobs)),
+        measured("attempts that the sweep took back", swept[0]),
         never("answers of the store that were not so", sum(not race.true for race in races), len(races)),
         never("final states reverted", ends.reverted, len(track.jobs)),
         never("jobs ended twice", ends.twice, len(track.jobs)),
@@ -79,7 +81,7 @@ async def run(plan: Plan) -> list[Figure]:
 
 @asynccontextmanager
 async def _sweeping(path: Path) -> AsyncIterator[list[int]]:
-    """The other process; at the end, how many attempts it took back."""
+    """Run the sweeping process; return how many attempts it ended."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tests.faults.sweeper", str(path)),
         cwd=ROOT,
@@ -111,7 +113,7 @@ class _Track:
         self._aim = Aim(plan.chance("expiry"), at=LEASE_SECONDS, step=0.0005, spread=0.003)
 
     async def race(self, total: int) -> list[Race]:
-        """So many attempts, some at once; a job that was lost comes back by itself."""
+        """Race so many attempts, some at once; a lost job comes back by itself."""
         races: list[Race] = []
         while len(races) < total:
             missing = 2 * _AT_ONCE - sum(end is None for end in self.jobs.values())
@@ -122,8 +124,8 @@ class _Track:
         return races
 
     async def finish(self) -> None:
-        """Brings what is left to its end, under leases that last."""
-        async with asyncio.timeout(_PATIENCE):
+        """End the remaining jobs under long leases."""
+        async with asyncio.timeout(_TIMEOUT):
             while open_jobs := [job_id for job_id, end in self.jobs.items() if end is None]:
                 for claim in await self._claim(_LONG_LEASE):
                     assert await self.store.record(claim.lease, _completed())
@@ -131,7 +133,7 @@ class _Track:
                     await self._note_end(job_id)
 
     async def look_again(self) -> Ends:
-        """Every job as it is now, against what it was right at its end."""
+        """Compare every job with what it was at its end."""
         reverted = twice = unended = 0
         for job_id, end in self.jobs.items():
             view = await self.store.tenant(_ORG).job(job_id)
@@ -153,7 +155,7 @@ class _Track:
         return Race(claim.lease.job_id, accepted, true=stands == accepted)
 
     async def _note_end(self, job_id: str) -> JobRecord:
-        """The job as it is; what it is at its end is kept the first time it is seen."""
+        """Return the job; its first ended state is recorded."""
         view = await self.store.tenant(_ORG).job(job_id)
         assert view is not None
         if view.job.terminal and self.jobs[job_id] is None:

@@ -1,18 +1,18 @@
-"""A plain function that holds the interpreter lock for three leases keeps its lease: it is the worker that beats."""
+"""A plain function that holds the interpreter lock for three leases keeps its lease: its worker sends heartbeats."""
 
 import asyncio
 
 from tests.faults.api import Api
 from tests.faults.fleet import Fleet, verified
-from tests.faults.judging import look_at
 from tests.faults.plan import Plan
 from tests.faults.report import Figure, all_of, at_least, never
+from tests.faults.verdicts import observe_jobs
 
 LEASE = 1.5
 LEASES = 3
 _JOBS = 20
 _AT_ONCE = 4
-_PATIENCE = 60.0
+_TIMEOUT = 60.0
 SETTINGS = {
     "LANGLAUF_LEASE_SECONDS": str(LEASE),
     "LANGLAUF_SWEEP_SECONDS": "0.2",
@@ -21,7 +21,7 @@ SETTINGS = {
 
 
 async def run(plan: Plan) -> list[Figure]:
-    """Runs such functions side by side, while sweeps look for whoever lost a lease."""
+    """Run such functions concurrently, while sweeps look for expired leases."""
     plan = plan._replace(app="tests.faults.plain_probes:app")
     wanted = plan.times(_JOBS)
     async with Fleet(plan, "gil", SETTINGS) as fleet, Api(fleet) as api:
@@ -29,11 +29,11 @@ async def run(plan: Plan) -> list[Figure]:
         made = [await api.submit("spin", input={"seconds": LEASE * LEASES}) for _ in range(wanted)]
         jobs = [job["job_id"] for job in made]
         for number, job_id in enumerate(jobs):
-            await api.ended(job_id, _PATIENCE)
+            await api.ended(job_id, _TIMEOUT)
             plan.watch(number + 1, wanted)
-        seen = list((await look_at(api, jobs, seconds=_PATIENCE)).values())
-        lost = len(server.told("attempt_lost")) + len(server.told("job_swept"))
-        await asyncio.wait_for(fleet.stop(), _PATIENCE)
+        seen = list((await observe_jobs(api, jobs, seconds=_TIMEOUT)).values())
+        lost = len(server.log_lines("attempt_lost")) + len(server.log_lines("job_swept"))
+        await asyncio.wait_for(fleet.stop(), _TIMEOUT)
         sound = await verified(fleet.store)
     once = sum(one.job is not None and (one.job["status"], one.job["attempt"]) == ("completed", 1) for one in seen)
     return [

@@ -1,4 +1,4 @@
-"""`kill -9` of a server or a worker at random moments under load: nothing is lost, and what ran soon runs again."""
+"""`kill -9` of a server or a worker at random moments under load: nothing is lost, and running jobs soon run again."""
 
 import asyncio
 import random
@@ -8,35 +8,35 @@ from typing import NamedTuple
 
 from tests.faults.api import Api
 from tests.faults.fleet import Fleet, verified
-from tests.faults.judging import Kill, Seen, computed_again, healthy_losses, look_at, recoveries
 from tests.faults.ledger import KEPT
 from tests.faults.load import Load
 from tests.faults.plan import Plan
 from tests.faults.promises import promises
-from tests.faults.report import Figure, all_of, at_least, at_most, never, told, took
+from tests.faults.report import Figure, all_of, at_least, at_most, measured, measured_seconds, never
+from tests.faults.verdicts import JobObservation, Kill, computed_again, healthy_losses, observe_jobs, recoveries
 
 LEASE, SWEEP = 1.5, 0.3
-#: What the contract allows besides lease and sweep.
+#: Allowance of the contract besides lease and sweep.
 SLACK = 1.0
 SETTINGS = {
     "LANGLAUF_LEASE_SECONDS": str(LEASE),
     "LANGLAUF_SWEEP_SECONDS": str(SWEEP),
 }
 _LONGEST_PAUSE = 1.2
-_PATIENCE = 60.0
-#: Below this share of the full measure only the last shape is played.
+_TIMEOUT = 60.0
+#: Below this scale only the last shape is run.
 _ALL_SHAPES = 0.02
 
 
 class Shape(NamedTuple):
-    """How a deployment is made up, and how many of the rounds it gets at the full measure."""
+    """The processes of a deployment, and its number of rounds at the full scale."""
 
     name: str
     #: workers inside the server
     inside: int
     #: worker processes beside it
     beside: int
-    #: jobs at once; as many again wait, so that a slot that is free is never without a taker
+    #: concurrent jobs; as many again wait, so that a free slot is taken at once
     slots: int
     longest_job: float
     rounds: int
@@ -50,10 +50,10 @@ SHAPES = (
 
 
 class Found(NamedTuple):
-    """What the rounds of one deployment left behind."""
+    """The outcome of the rounds of one deployment."""
 
     kills: list[Kill]
-    seen: list[Seen]
+    seen: list[JobObservation]
     recovered: list[float]
     #: attempts that ran in the killed process, by the ledger
     interrupted: int
@@ -61,13 +61,13 @@ class Found(NamedTuple):
     chunks: int
     chunks_again: int
     replayed: int
-    #: jobs of the store that no answer told of
+    #: stored jobs that no response named
     unknown: int
     sound: bool
 
 
 async def run(plan: Plan) -> list[Figure]:
-    """Kills its way through all shapes of a deployment."""
+    """Run the rounds of all shapes."""
     shapes = SHAPES if plan.scale >= _ALL_SHAPES else SHAPES[-1:]
     total = sum(plan.times(shape.rounds) for shape in shapes)
     found: list[Found] = []
@@ -90,7 +90,7 @@ async def _deployment(plan: Plan, shape: Shape, name: str, done: int, total: int
                 kills.append(kill)
                 interrupted += running
                 plan.watch(done + number + 1, total)
-        seen = await look_at(api, load.accepted, seconds=_PATIENCE)
+        seen = await observe_jobs(api, load.accepted, seconds=_TIMEOUT)
         unknown = len(await api.jobs()) - len(set(load.accepted))
         await fleet.stop()
         lines = fleet.ledger.lines
@@ -109,7 +109,7 @@ async def _deployment(plan: Plan, shape: Shape, name: str, done: int, total: int
 
 
 async def _round(fleet: Fleet, chance: random.Random) -> tuple[Kill, int]:
-    """One kill at a random moment, a restart, and the wait until what ran in it runs again."""
+    """Kill at a random moment, restart, and wait until the killed jobs run again."""
     await asyncio.sleep(chance.uniform(0, _LONGEST_PAUSE))  # the moment of the kill is the point
     victim = chance.choice(fleet.programs)
     at = await fleet.kill(victim)
@@ -122,7 +122,7 @@ async def _round(fleet: Fleet, chance: random.Random) -> tuple[Kill, int]:
         latest = fleet.ledger.latest()
         return all(latest[line.job_id].attempt > line.attempt for line in running)
 
-    await fleet.ledger.until(all_run_again, _PATIENCE)
+    await fleet.ledger.until(all_run_again, _TIMEOUT)
     return Kill(victim.pid, at, since), len(running)
 
 
@@ -137,10 +137,10 @@ def _figures(plan: Plan, found: Sequence[Found]) -> list[Figure]:
         ),
         never("jobs made twice by a repeated request", sum(one.unknown for one in found), len(seen)),
         *_recovery(found),
-        told("attempts that a kill interrupted", sum(one.interrupted for one in found)),
-        told("jobs that ran more than once", sum(one.job is not None and one.job["attempt"] > 1 for one in seen)),
-        told("answers lost in a kill and told again under their key", sum(one.replayed for one in found)),
-        told("leases lost by processes that lived", sum(one.healthy_losses for one in found)),
+        measured("attempts that a kill interrupted", sum(one.interrupted for one in found)),
+        measured("jobs that ran more than once", sum(one.job is not None and one.job["attempt"] > 1 for one in seen)),
+        measured("answers lost in a kill and told again under their key", sum(one.replayed for one in found)),
+        measured("leases lost by processes that lived", sum(one.healthy_losses for one in found)),
         all_of("stores that verify calls sound", sum(one.sound for one in found), len(found)),
     ]
 
@@ -149,5 +149,5 @@ def _recovery(found: Sequence[Found]) -> list[Figure]:
     seconds = [one for deployment in found for one in deployment.recovered] or [0.0]
     return [
         at_most("longest from kill to running again", max(seconds), LEASE + SWEEP + SLACK, " s"),
-        took("median from kill to running again", statistics.median(seconds)),
+        measured_seconds("median from kill to running again", statistics.median(seconds)),
     ]

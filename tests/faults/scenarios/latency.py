@@ -1,4 +1,4 @@
-"""What a warm process costs: a plain function that does nothing, against a coroutine that does nothing, in turns."""
+"""The cost of a warm child process: a plain function against a coroutine that does nothing, alternating."""
 
 import statistics
 from datetime import datetime
@@ -6,15 +6,15 @@ from datetime import datetime
 from tests.faults.api import Api, Record
 from tests.faults.fleet import Fleet
 from tests.faults.plan import Plan
-from tests.faults.report import Figure, at_least, at_most, told
+from tests.faults.report import Figure, at_least, at_most, measured
 
 _PAIRS = 500
 _LIMIT = 5.0
-_PATIENCE = 60.0
+_TIMEOUT = 60.0
 
 
 async def run(plan: Plan) -> list[Figure]:
-    """Measures from accepted to ended by the store's own times, one job after the other."""
+    """Measure from accepted to ended by the store's times, one job after the other."""
     plan = plan._replace(app="tests.faults.plain_probes:app")
     wanted = plan.times(_PAIRS)
     times: dict[str, list[float]] = {"nothing": [], "nothing_plain": []}
@@ -22,22 +22,22 @@ async def run(plan: Plan) -> list[Figure]:
         await fleet.serve(1)
         await _run_one(api, "nothing_plain")  # the processes are warm now
         for number in range(wanted):
-            for analysis, measured in times.items():
-                measured.append(await _run_one(api, analysis))
+            for analysis, durations in times.items():
+                durations.append(await _run_one(api, analysis))
             plan.watch(number + 1, wanted)
         await fleet.stop()
-    on_loop, in_process = (statistics.median(measured) for measured in times.values())
+    on_loop, in_process = (statistics.median(durations) for durations in times.values())
     return [
         at_least("pairs of jobs", len(times["nothing"]), wanted),
-        told("a coroutine, accepted to ended, p50", round(on_loop, 3), f"{on_loop:.2f} ms"),
-        told("a plain function, accepted to ended, p50", round(in_process, 3), f"{in_process:.2f} ms"),
+        measured("a coroutine, accepted to ended, p50", round(on_loop, 3), f"{on_loop:.2f} ms"),
+        measured("a plain function, accepted to ended, p50", round(in_process, 3), f"{in_process:.2f} ms"),
         at_most("what a warm process adds at p50", in_process - on_loop, _LIMIT, " ms"),
     ]
 
 
 async def _run_one(api: Api, analysis: str) -> float:
     job = await api.submit(analysis)
-    ended = await api.ended(job["job_id"], _PATIENCE)
+    ended = await api.ended(job["job_id"], _TIMEOUT)
     assert ended is not None
     assert ended["status"] == "completed", ended
     return (_at(ended, "finished_at") - _at(ended, "queued_at")).total_seconds() * 1_000

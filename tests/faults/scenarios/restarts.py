@@ -1,4 +1,4 @@
-"""The database crashes, or its host is cut off, again and again under load: nothing is lost, nobody waits for long."""
+"""The database crashes, or its host is cut off, repeatedly under load: nothing is lost, no request waits long."""
 
 import asyncio
 import random
@@ -11,31 +11,31 @@ import httpx2
 
 from tests.faults.api import Api
 from tests.faults.hosts import SOON, Hosts, hosts
-from tests.faults.judging import Seen, look_at
 from tests.faults.ledger import START
 from tests.faults.load import Load
 from tests.faults.plan import Plan
 from tests.faults.promises import promises
-from tests.faults.report import Figure, all_of, at_least, at_most, never, told, took
+from tests.faults.report import Figure, all_of, at_least, at_most, measured, measured_seconds, never
+from tests.faults.verdicts import JobObservation, observe_jobs
 
 _RESTARTS, _CUTS = 20, 5
 _BETWEEN = (0.5, 2.5)
 _DOWN = (0.0, 2.0)
-#: Longer than a statement is waited for.
+#: Longer than the statement timeout.
 _CUT = (5.0, 7.0)
 _PROBES = 4
 _PROBE_EVERY = 0.05
 _UNFINISHED, _LONGEST_JOB = 36, 0.8
-_PATIENCE = 60.0
+_TIMEOUT = 60.0
 _RETRY_AFTER = "retry-after"
 
 
-#: Makes the database go away and come back; says when.
+#: Makes the database go away and come back; returns when.
 Break = Callable[[Hosts, random.Random], Awaitable[tuple[float, float]]]
 
 
 class Probe(NamedTuple):
-    """One submission: when it was asked, how long it took, and the answer."""
+    """One submission: its time, duration and response."""
 
     at: float
     seconds: float
@@ -45,12 +45,12 @@ class Probe(NamedTuple):
 
     @property
     def answered_at(self) -> float:
-        """When the answer was there."""
+        """When the response arrived."""
         return self.at + self.seconds
 
 
 class Outage(NamedTuple):
-    """The database was away from one moment to another; how long it then took until all went on."""
+    """An outage of the database, and how long the recovery took."""
 
     gone_at: float
     back_at: float
@@ -59,7 +59,7 @@ class Outage(NamedTuple):
 
 
 async def run(plan: Plan) -> list[Figure]:
-    """Crashes and restarts, then silence, with a load all the while."""
+    """Crashes and restarts, then silence, under a load."""
     restarts, cuts = plan.times(_RESTARTS), plan.times(_CUTS)
     chance = plan.chance("restarts")
     outages: list[Outage] = []
@@ -74,7 +74,7 @@ async def run(plan: Plan) -> list[Figure]:
                 plan.watch(number + 1, restarts + cuts)
         by_probes = [probe.job_id for probe in probes if probe.job_id is not None]
         accepted = [*load.accepted, *by_probes]
-        seen = await look_at(api, accepted, seconds=_PATIENCE)
+        seen = await observe_jobs(api, accepted, seconds=_TIMEOUT)
         unknown = len(await api.jobs()) - len(set(accepted))
         await fleet.stop()
         sound = await fleet.sound()
@@ -83,10 +83,10 @@ async def run(plan: Plan) -> list[Figure]:
         at_least("cuts of its host", cuts, plan.times(_CUTS)),
         *_answers(probes, outages),
         *_recovery(outages),
-        told("answers lost in an outage and told again under their key", load.replayed),
-        told("jobs that were made although the answer was 503, without a key", unknown),
+        measured("answers lost in an outage and told again under their key", load.replayed),
+        measured("jobs that were made although the answer was 503, without a key", unknown),
         *promises(list(seen.values())),
-        told("error codes of the others", *_codes(list(seen.values()))),
+        measured("error codes of the others", *_codes(list(seen.values()))),
         all_of("databases that are sound", int(sound), 1),
     ]
 
@@ -108,7 +108,7 @@ async def _cut(fleet: Hosts, chance: random.Random) -> tuple[float, float]:
 
 
 async def _through(fleet: Hosts, outage: Break, chance: random.Random, probes: list[Probe]) -> Outage:
-    """One outage, until submissions are accepted and jobs start again."""
+    """Run one outage until submissions are accepted and jobs start again."""
     gone_at, back_at = await outage(fleet, chance)
 
     def accepted() -> list[float]:
@@ -120,13 +120,13 @@ async def _through(fleet: Hosts, outage: Break, chance: random.Random, probes: l
     def after(moments: list[float]) -> float:
         return min((moment - back_at for moment in moments if moment > back_at), default=float("inf"))
 
-    await fleet.ledger.until(lambda: max(after(accepted()), after(started())) < _PATIENCE, _PATIENCE)
+    await fleet.ledger.until(lambda: max(after(accepted()), after(started())) < _TIMEOUT, _TIMEOUT)
     return Outage(gone_at, back_at, after(accepted()), after(started()))
 
 
 @asynccontextmanager
 async def _probing(api: Api) -> AsyncIterator[list[Probe]]:
-    """Submits without a key all the time, and notes each answer."""
+    """Submit without a key all the time, and record each response."""
     probes: list[Probe] = []
     over = asyncio.Event()
 
@@ -154,7 +154,7 @@ def _answers(probes: Sequence[Probe], outages: Sequence[Outage]) -> list[Figure]
     ]
     return [
         at_least("submissions under way during an outage", len(hit), len(outages)),
-        # A crash that is over soon is waited out, and nobody is refused.
+        # A short crash is waited out, and no request is refused.
         at_least("of them answered with 503", len(refused), 0),
         never("answers that are neither 202 nor 503", len(others), len(probes)),
         *(
@@ -169,11 +169,11 @@ def _recovery(outages: Sequence[Outage]) -> list[Figure]:
     return [
         at_most("longest until a submission is accepted again", max(one.accepted_after for one in outages), SOON, " s"),
         at_most("longest until a job starts again", max(one.started_after for one in outages), SOON, " s"),
-        took("longest outage", max(one.back_at - one.gone_at for one in outages)),
+        measured_seconds("longest outage", max(one.back_at - one.gone_at for one in outages)),
     ]
 
 
-def _codes(seen: Sequence[Seen]) -> tuple[int, str]:
-    """How many jobs failed, and by which codes."""
+def _codes(seen: Sequence[JobObservation]) -> tuple[int, str]:
+    """Return how many jobs failed, by code."""
     codes = [one.job["error_code"] for one in seen if one.job is not None and one.job["error_code"]]
     return len(codes), ", ".join(sorted(set(codes))) or "none"

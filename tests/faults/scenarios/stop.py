@@ -1,4 +1,4 @@
-"""A worker is paused until another one has its jobs, and then goes on: nothing it still writes is accepted."""
+"""A worker is paused until another one has its jobs, and then continues: its late writes are refused."""
 
 import asyncio
 import random
@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from tests.faults.api import Api
 from tests.faults.fleet import Fleet, Program, verified
-from tests.faults.judging import Seen, look_at, stale_writes
 from tests.faults.ledger import REFUSED, Line
 from tests.faults.plan import Plan
-from tests.faults.report import Figure, all_of, at_least, never, told
+from tests.faults.report import Figure, all_of, at_least, measured, never
+from tests.faults.verdicts import JobObservation, observe_jobs, stale_writes
 
 SETTINGS = {
     "LANGLAUF_LEASE_SECONDS": "1",
@@ -21,25 +21,25 @@ SETTINGS = {
 _TAKEOVERS = 200
 _JOBS_PER_PAUSE = (8, 16)
 _LONGEST_WAIT = 0.2
-_PATIENCE = 60.0
+_TIMEOUT = 60.0
 
 
 class Pause(NamedTuple):
-    """What one pause showed."""
+    """The outcome of one pause."""
 
     jobs: list[str]
-    #: whether the worker that was woken last time ran all of them
+    #: whether the worker resumed last time ran all of them
     worked: bool
     #: jobs that the other worker took over
     taken: int
-    #: attempts that the woken worker calls lost in its log
+    #: lost attempts in the log of the resumed worker
     told_lost: int
-    #: pauses that hit a commit and were set again: such a process keeps the file's lock, and nobody can take over
+    #: pauses that hit a commit and were repeated: such a process keeps the lock of the file, which blocks a takeover
     repeated: int
 
 
 async def run(plan: Plan) -> list[Figure]:
-    """One worker is paused with its jobs again and again, the other takes them over."""
+    """Pause one worker with its jobs again and again; the other takes them over."""
     wanted = plan.times(_TAKEOVERS)
     pauses: list[Pause] = []
     async with Fleet(plan, "stop", SETTINGS) as fleet, Api(fleet) as api:
@@ -50,7 +50,7 @@ async def run(plan: Plan) -> list[Figure]:
             assert pauses[-1].taken, "no job was taken over"
             plan.watch(sum(pause.taken for pause in pauses), wanted)
         worked_at_last = await scene.works_again(len(pauses))
-        seen = await look_at(api, [job_id for pause in pauses for job_id in pause.jobs], seconds=_PATIENCE)
+        seen = await observe_jobs(api, [job_id for pause in pauses for job_id in pause.jobs], seconds=_TIMEOUT)
         await fleet.stop()
         sound = await verified(fleet.store)
     worked = [pause.worked for pause in pauses[1:]] + [worked_at_last]
@@ -58,7 +58,7 @@ async def run(plan: Plan) -> list[Figure]:
 
 
 class _Scene(NamedTuple):
-    """The one that is paused, the one that takes over, and what they share."""
+    """The paused worker, the other one, and what they share."""
 
     fleet: Fleet
     api: Api
@@ -67,41 +67,41 @@ class _Scene(NamedTuple):
     chance: random.Random
 
     async def pause(self, number: int) -> Pause:
-        """Jobs for the one, its pause, the takeover, its awakening; then the jobs may end."""
+        """Start jobs, pause, wait for the takeover, resume, and let the jobs end."""
         gate = self.fleet.store.parent / f"gate-{number}"
         jobs, repeated, worked = await self._fill(str(gate), self.chance.choice(_JOBS_PER_PAUSE))
         self.other.go_on()
         repeated += await self._pause_between_commits(self.sleeper)
-        await self.fleet.ledger.until(lambda: self._running_in(self.other, jobs, attempt=2) == len(jobs), _PATIENCE)
+        await self.fleet.ledger.until(lambda: self._running_in(self.other, jobs, attempt=2) == len(jobs), _TIMEOUT)
         taken = self._running_in(self.other, jobs, attempt=2)
         self.sleeper.go_on()
-        await self.sleeper.until(lambda: self._told_lost(jobs) >= taken, _PATIENCE)
+        await self.sleeper.until(lambda: self._told_lost(jobs) >= taken, _TIMEOUT)
         told_lost = self._told_lost(jobs)
         gate.touch()
-        await asyncio.gather(*(self.api.ended(job_id, _PATIENCE) for job_id in jobs))
+        await asyncio.gather(*(self.api.ended(job_id, _TIMEOUT) for job_id in jobs))
         return Pause(jobs, worked, taken, told_lost, repeated)
 
     async def works_again(self, number: int) -> bool:
-        """Whether the woken worker, alone, runs new jobs to their end."""
+        """Whether the resumed worker, alone, completes new jobs."""
         gate = self.fleet.store.parent / f"gate-{number}"
         gate.touch()
         jobs, _, worked = await self._fill(str(gate), _JOBS_PER_PAUSE[0])
-        ends = await asyncio.gather(*(self.api.ended(job_id, _PATIENCE) for job_id in jobs))
+        ends = await asyncio.gather(*(self.api.ended(job_id, _TIMEOUT) for job_id in jobs))
         self.other.go_on()
         return worked and all(end is not None and end["status"] == "completed" for end in ends)
 
     async def _fill(self, gate: str, count: int) -> tuple[list[str], int, bool]:
-        """Submits jobs while the other is paused, so that all of them are the one's."""
+        """Submit jobs while the other is paused, so that the first one claims them."""
         repeated = await self._pause_between_commits(self.other)
         made = await asyncio.gather(*(self.api.submit("gated", input={"gate": gate}) for _ in range(count)))
         jobs = [job["job_id"] for job in made]
         worked = await self.fleet.ledger.until(
-            lambda: self._running_in(self.sleeper, jobs, attempt=1) == count, _PATIENCE
+            lambda: self._running_in(self.sleeper, jobs, attempt=1) == count, _TIMEOUT
         )
         return jobs, repeated, worked
 
     async def _pause_between_commits(self, program: Program) -> int:
-        """Pauses it at a random moment; how often that had to be done again because it held the lock of the file."""
+        """Pause at a random moment; return how often that was repeated because it held the lock of the file."""
         repeated = 0
         while True:
             await asyncio.sleep(self.chance.uniform(0, _LONGEST_WAIT))  # the moment of the pause is the point
@@ -117,11 +117,11 @@ class _Scene(NamedTuple):
         return sum(line.pid == program.pid and line.attempt >= attempt for line in newest)
 
     def _told_lost(self, jobs: Collection[str]) -> int:
-        return sum(fact["job_id"] in jobs for fact in self.sleeper.told("attempt_lost"))
+        return sum(fact["job_id"] in jobs for fact in self.sleeper.log_lines("attempt_lost"))
 
 
 def _figures(
-    wanted: int, pauses: list[Pause], worked: list[bool], seen: list[Seen], lines: list[Line], *, sound: bool
+    wanted: int, pauses: list[Pause], worked: list[bool], seen: list[JobObservation], lines: list[Line], *, sound: bool
 ) -> list[Figure]:
     takeovers = sum(pause.taken for pause in pauses)
     return [
@@ -131,8 +131,8 @@ def _figures(
         never("jobs lost or stuck", sum(one.lost or one.stuck for one in seen), takeovers),
         all_of("lost attempts that the woken worker tells of", sum(pause.told_lost for pause in pauses), takeovers),
         all_of("woken workers that go on working", sum(worked), len(pauses)),
-        told("pauses", len(pauses)),
-        told("refusals that the analyses saw", sum(line.kind == REFUSED for line in lines)),
-        told("pauses in the middle of a commit, set again", sum(pause.repeated for pause in pauses)),
+        measured("pauses", len(pauses)),
+        measured("refusals that the analyses saw", sum(line.kind == REFUSED for line in lines)),
+        measured("pauses in the middle of a commit, set again", sum(pause.repeated for pause in pauses)),
         all_of("stores that verify calls sound", int(sound), 1),
     ]

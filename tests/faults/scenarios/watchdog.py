@@ -1,4 +1,4 @@
-"""Coroutines that block the event loop, and a worker that is killed: the API lives, and nothing has two owners."""
+"""Coroutines that block the event loop, and a killed worker: the API responds, and no job has two owners."""
 
 import asyncio
 import os
@@ -13,10 +13,10 @@ import httpx2
 
 from tests.faults.api import Api, Record
 from tests.faults.fleet import Fleet, Program, verified
-from tests.faults.judging import look_at
 from tests.faults.ledger import SHARED
 from tests.faults.plan import Plan
-from tests.faults.report import Figure, all_of, at_least, at_most, never, told
+from tests.faults.report import Figure, all_of, at_least, at_most, measured, never
+from tests.faults.verdicts import observe_jobs
 from tests.support.event_stream import Stream, port_of
 from tests.support.processes import worker_processes
 
@@ -25,11 +25,11 @@ SWEEP = 0.3
 _SLACK = 1.0
 _ROUNDS = 50
 _WAYS = ("sleep", "lock", "kill")
-#: For how long a coroutine would block: past its lease, where it is stopped, and within one, where it is let.
+#: How long a coroutine blocks: past its lease, when it is stopped, and within one.
 _BLOCK_SECONDS = 30
-_PATIENCE = 60.0
+_TIMEOUT = 60.0
 _BETWEEN_PROBES = 0.01
-#: Of `/health`, in milliseconds. A share of the rounds runs beside other tests, on a machine that is busy.
+#: Of `/health`, in milliseconds. A share of the rounds runs beside other tests, on a busy machine.
 _LIMIT, _LIMIT_BESIDE_OTHERS = 100.0, 1_000.0
 _PLACE = re.compile(r"its event loop blocked for \d+\.\d s in faults/plain_probes\.py:\d+")
 SETTINGS = {"LANGLAUF_LEASE_SECONDS": str(LEASE), "LANGLAUF_SWEEP_SECONDS": str(SWEEP), "LANGLAUF_POLL_SECONDS": "0.1"}
@@ -37,21 +37,21 @@ _LONG_LEASE = {"LANGLAUF_LEASE_SECONDS": str(4 * _BLOCK_SECONDS)}
 
 
 class Round(NamedTuple):
-    """One coroutine that blocked, or one worker that was killed, and the neighbour that ran on the same loop."""
+    """One blocking coroutine or killed worker, and its neighbour on the same loop."""
 
     way: str
     neighbour: str
     job: Record
-    #: what is told of the first attempt
+    #: of the first attempt
     crash: str
-    #: from the end of the worker to the next start of the neighbour, where it was killed
+    #: from the end of the worker to the next start of the neighbour, if it was killed
     again_after: float | None
     #: whether the neighbour's stream lasted to the end of its job
     lasted: bool
 
 
 async def run(plan: Plan) -> list[Figure]:
-    """Blocks the loop, with the interpreter lock held or not, or kills the worker, while a client asks for /health."""
+    """Block the loop, with or without the interpreter lock, or kill the worker, while a client requests /health."""
     plan = plan._replace(app="tests.faults.plain_probes:app")
     wanted = max(len(_WAYS), plan.times(_ROUNDS))
     health: list[float] = []
@@ -62,7 +62,7 @@ async def run(plan: Plan) -> list[Figure]:
             for number in range(wanted):
                 rounds.append(await _round(fleet, api, server, number))
                 plan.watch(number + 1, wanted)
-        seen = await look_at(api, [one.neighbour for one in rounds], seconds=_PATIENCE)
+        seen = await observe_jobs(api, [one.neighbour for one in rounds], seconds=_TIMEOUT)
         shared = sum(line.kind == SHARED for line in fleet.ledger.lines)
         await fleet.stop()
         sound = await verified(fleet.store)
@@ -86,20 +86,20 @@ async def run(plan: Plan) -> list[Figure]:
         all_of("jobs completed by their next attempt", sum(map(_completed, rounds)), len(rounds)),
         all_of("neighbours completed", sum(job["status"] == "completed" for job in neighbours), len(rounds)),
         never("neighbours that lost more than one attempt", sum(one > 1 for one in lost), len(rounds)),
-        told("attempts that neighbours lost", sum(lost)),
+        measured("attempts that neighbours lost", sum(lost)),
         all_of("streams that lasted until their job ended", sum(one.lasted for one in rounds), len(rounds)),
         at_most("longest from the end of a worker to the next start", max(again), LEASE + SWEEP + _SLACK, " s"),
         all_of("blocks within the lease that are let", int((let["status"], let["attempt"]) == ("completed", 1)), 1),
         at_least("requests for /health meanwhile", len(health), 100 * wanted // 5),
         at_most("/health, p99", health[int(len(health) * 0.99)], limit, " ms"),
-        told("/health, slowest", round(health[-1]), f"{health[-1]:.0f} ms"),
+        measured("/health, slowest", round(health[-1]), f"{health[-1]:.0f} ms"),
         all_of("stores that verify calls sound", int(sound), 1),
     ]
 
 
 @asynccontextmanager
 async def _probing(server: Program, took: list[float]) -> AsyncIterator[None]:
-    """Asks for /health all the while, and notes what each answer took in milliseconds."""
+    """Request /health all the time, and record the duration of each response in milliseconds."""
 
     async def probe(http: httpx2.AsyncClient) -> None:
         while True:
@@ -109,7 +109,7 @@ async def _probing(server: Program, took: list[float]) -> AsyncIterator[None]:
             assert answer.status_code == httpx2.codes.OK, answer.text
             await asyncio.sleep(_BETWEEN_PROBES)
 
-    async with httpx2.AsyncClient(base_url=server.url, trust_env=False, timeout=_PATIENCE) as http:
+    async with httpx2.AsyncClient(base_url=server.url, trust_env=False, timeout=_TIMEOUT) as http:
         probing = asyncio.create_task(probe(http))
         try:
             yield
@@ -122,7 +122,7 @@ async def _probing(server: Program, took: list[float]) -> AsyncIterator[None]:
 async def _round(fleet: Fleet, api: Api, server: Program, number: int) -> Round:
     way, gate = _WAYS[number % len(_WAYS)], fleet.folder / f"gate-{number}"
     neighbour = (await api.submit("stay", input={"gate": str(gate)}))["job_id"]
-    await fleet.ledger.until(lambda: neighbour in fleet.ledger.latest(), _PATIENCE)
+    await fleet.ledger.until(lambda: neighbour in fleet.ledger.latest(), _TIMEOUT)
     stream = await Stream.open(port_of(server.url), neighbour)
     again_after = await _kill_worker(fleet, server, neighbour) if way == "kill" else None
     job = await _block(api, "none" if way == "kill" else way, _BLOCK_SECONDS)
@@ -134,22 +134,22 @@ async def _round(fleet: Fleet, api: Api, server: Program, number: int) -> Round:
 
 async def _block(api: Api, how: str, seconds: float) -> Record:
     made = await api.submit("block", input={"how": how, "seconds": seconds})
-    job = await api.ended(made["job_id"], _PATIENCE)
+    job = await api.ended(made["job_id"], _TIMEOUT)
     assert job is not None
     return job
 
 
 async def _kill_worker(fleet: Fleet, server: Program, neighbour: str) -> float:
-    """Kills the worker; how long it took until the neighbour was started again."""
+    """Kill the worker; return the seconds until the neighbour was started again."""
     [worker] = worker_processes(server.process.pid)
     killed_at = time.monotonic()
     os.kill(worker, signal.SIGKILL)
-    await fleet.ledger.until(lambda: fleet.ledger.latest()[neighbour].pid != worker, _PATIENCE)
+    await fleet.ledger.until(lambda: fleet.ledger.latest()[neighbour].pid != worker, _TIMEOUT)
     return fleet.ledger.latest()[neighbour].at - killed_at
 
 
 async def _lasted(stream: Stream) -> bool:
-    """Whether the stream comes to its end on purpose, with the end of its job."""
+    """Whether the stream ended with its job."""
     try:
         events = await stream.rest()
     except (OSError, asyncio.IncompleteReadError, AssertionError):

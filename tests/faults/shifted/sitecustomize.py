@@ -1,4 +1,4 @@
-"""On the path of a program under test: its machine's wall clock is off by so many seconds. The steady clock is not."""
+"""On the path of a program under test: shifts the wall clock of its machine, not the monotonic clock."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""The judge can say no: each fault is found where it was put, and nothing where there is none."""
+"""The verdicts can fail: each planted fault is found, and nothing else."""
 
 import json
 from pathlib import Path
@@ -9,11 +9,19 @@ from click.testing import CliRunner
 
 from tests.faults.__main__ import main
 from tests.faults.command import command
-from tests.faults.judging import Kill, Seen, changed, computed_again, healthy_losses, recoveries, stale_writes
-from tests.faults.ledger import COMPUTED, END, KEPT, START, Ledger, Line, note
+from tests.faults.ledger import COMPUTED, END, KEPT, START, Ledger, Line, append_line
 from tests.faults.plan import Plan
-from tests.faults.racing import Aim
-from tests.faults.report import Figure, all_of, at_least, at_most, never, told
+from tests.faults.races import Aim
+from tests.faults.report import Figure, all_of, at_least, at_most, measured, never
+from tests.faults.verdicts import (
+    JobObservation,
+    Kill,
+    changed,
+    computed_again,
+    healthy_losses,
+    recoveries,
+    stale_writes,
+)
 
 JOB = {"job_id": "j", "status": "completed", "finished_at": "now", "result_id": "r", "attempt": 1, "event_seq": 3}
 
@@ -24,26 +32,26 @@ def _events(*kinds: str, **payload: Any) -> list[dict[str, Any]]:
 
 def test_a_sound_job_is_sound() -> None:
     """One end, nothing after it."""
-    seen = Seen(JOB, _events("queued", "running", "completed"), [{"result_kind": "final"}])
+    seen = JobObservation(JOB, _events("queued", "running", "completed"), [{"result_kind": "final"}])
     assert (seen.lost, seen.stuck, seen.finals, seen.ended_twice) == (False, False, 1, False)
 
 
 def test_a_job_that_is_gone_is_lost_and_one_without_an_end_is_stuck() -> None:
-    """The two are told apart."""
-    assert Seen(None).lost
-    assert not Seen(None).stuck
-    assert Seen({**JOB, "finished_at": None}).stuck
+    """The two are distinguished."""
+    assert JobObservation(None).lost
+    assert not JobObservation(None).stuck
+    assert JobObservation({**JOB, "finished_at": None}).stuck
 
 
 @pytest.mark.parametrize("kinds", [("completed", "canceled"), ("completed", "completed"), ("failed", "progress")])
 def test_a_second_end_is_seen(kinds: tuple[str, ...]) -> None:
     """Another end, the same end again, or a write after the end."""
-    assert Seen(JOB, _events("queued", "running", *kinds)).ended_twice
+    assert JobObservation(JOB, _events("queued", "running", *kinds)).ended_twice
 
 
 def test_a_second_final_snapshot_is_seen() -> None:
-    """Although the log tells of one end only."""
-    assert Seen(JOB, _events("queued", "completed"), [{"result_kind": "final"}] * 2).ended_twice
+    """Although the log has one end."""
+    assert JobObservation(JOB, _events("queued", "completed"), [{"result_kind": "final"}] * 2).ended_twice
 
 
 def test_a_stale_step_and_a_stale_snapshot_are_seen() -> None:
@@ -58,7 +66,7 @@ def test_a_stale_step_and_a_stale_snapshot_are_seen() -> None:
 
 
 def test_a_recovery_counts_from_the_kill_or_from_the_restart() -> None:
-    """From the moment on at which somebody could go on with the job."""
+    """From the moment at which another process could continue the job."""
     lines = [Line(START, "a", 1, 7, 1.0), Line(START, "a", 2, 8, 4.0), Line(END, "a", 2, 8, 5.0)]
     assert recoveries(lines, [Kill(7, at=2.0, since=2.0)]) == [2.0]
     assert recoveries(lines, [Kill(7, at=2.0, since=3.5)]) == [0.5]
@@ -72,7 +80,7 @@ def test_a_recovery_that_was_killed_itself_counts_from_that_kill() -> None:
 
 
 def test_a_lease_that_a_living_process_lost_is_no_recovery() -> None:
-    """It is counted apart, also where the process is killed later."""
+    """It is counted separately, also if the process is killed later."""
     lines = [Line(START, "a", 1, 7, 1.0), Line(START, "a", 2, 8, 4.0)]
     for kills in ([], [Kill(7, 5.0, 5.0)]):
         assert recoveries(lines, kills) == []
@@ -81,14 +89,14 @@ def test_a_lease_that_a_living_process_lost_is_no_recovery() -> None:
 
 
 def test_a_chunk_that_is_computed_again_is_seen() -> None:
-    """Only where its result was on disk: what a kill interrupted has to be computed again."""
+    """Only if its result was stored: an interrupted chunk has to be computed again."""
     begun, kept = Line(COMPUTED, "a", 1, 7, 1.0, chunk=3), Line(KEPT, "a", 1, 7, 2.0, chunk=3)
     assert computed_again([begun, begun, kept, begun._replace(chunk=4), begun._replace(job_id="b")]) == 0
     assert computed_again([begun, kept, begun]) == 1
 
 
 def test_a_final_state_that_changes_is_seen() -> None:
-    """Another state, another time, another result: any of them."""
+    """Another state, another time, another result."""
     job = {**JOB, "error_code": None}
     assert changed({"j": job}, {"j": job}) == 0
     for field, value in {"status": "canceled", "finished_at": "later", "result_id": "s", "event_seq": 4}.items():
@@ -96,12 +104,12 @@ def test_a_final_state_that_changes_is_seen() -> None:
 
 
 def test_the_ledger_tells_what_was_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What began and did not end is running; half a line is not read before it is whole."""
+    """What began and did not end is running; half a line is not read until it is whole."""
     ledger = Ledger(tmp_path / "ledger")
     monkeypatch.setenv("LANGLAUF_TEST_LEDGER", str(ledger.path))
-    note(START, "a", 1)
-    note(START, "b", 1)
-    note(END, "a", 1)
+    append_line(START, "a", 1)
+    append_line(START, "b", 1)
+    append_line(END, "a", 1)
     with ledger.path.open("a") as file:
         file.write("start c")
     [running] = ledger.running(ledger.lines[0].pid)
@@ -112,7 +120,7 @@ def test_the_ledger_tells_what_was_noted(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_an_aim_moves_to_where_both_sides_win() -> None:
-    """Whoever wins below a threshold and loses above it is met at the threshold."""
+    """A side that wins below a threshold and loses above it is met at the threshold."""
     aim = Aim(Plan(1, 1, Path()).chance("aim"), at=0.0, step=0.01, spread=0.01)
     draws: list[float] = []
     for _ in range(500):
@@ -122,8 +130,8 @@ def test_an_aim_moves_to_where_both_sides_win() -> None:
 
 
 def test_a_figure_says_whether_its_promise_was_kept() -> None:
-    """What was never tried was not kept; a zero carries its bound."""
-    kept = [never("x", 0, 300), all_of("x", 2, 2), at_least("x", 5, 5), at_most("x", 1.0, 1.0), told("x", 7)]
+    """An untried promise is not kept; a zero has its bound."""
+    kept = [never("x", 0, 300), all_of("x", 2, 2), at_least("x", 5, 5), at_most("x", 1.0, 1.0), measured("x", 7)]
     assert all(figure.kept for figure in kept)
     assert kept[0].shown == "0 of 300, 95 %: under 1 %"
     broken = [never("x", 1, 300), never("x", 0, 0), all_of("x", 1, 2), all_of("x", 0, 0), at_least("x", 4, 5)]
@@ -132,7 +140,7 @@ def test_a_figure_says_whether_its_promise_was_kept() -> None:
 
 @pytest.mark.parametrize(("count", "code"), [(0, 0), (1, 1)])
 def test_a_broken_promise_is_the_exit_code(count: int, code: int, tmp_path: Path) -> None:
-    """The command prints the table, writes the JSON, and ends with 1 where a promise was broken."""
+    """The command prints the table, writes the JSON, and exits with 1 if a promise was broken."""
 
     async def scenario(plan: Plan) -> list[Figure]:
         plan.watch(1, 1)
@@ -147,7 +155,7 @@ def test_a_broken_promise_is_the_exit_code(count: int, code: int, tmp_path: Path
 
 
 def test_an_unknown_scenario_is_refused() -> None:
-    """With the names that there are."""
+    """With the known names."""
     done = CliRunner().invoke(main, ["--only", "kill,rain"])
     assert done.exit_code == 2
     assert "there are kill, stop" in done.output

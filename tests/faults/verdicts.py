@@ -1,4 +1,7 @@
-"""Judges jobs from outside, by what the API shows and what the ledger tells. Deciding is pure; asking is apart."""
+"""Verdicts over jobs, from what the API returns and what the ledger holds.
+
+Verdicts are pure functions, apart from the requests.
+"""
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -12,8 +15,8 @@ _STARTS = frozenset({"job.running", "job.attempt_started"})
 _AT_ONCE = 16
 
 
-class Seen(NamedTuple):
-    """A job at the end of a run, as the API shows it."""
+class JobObservation(NamedTuple):
+    """A job at the end of a run, as the API returns it."""
 
     job: Record | None
     events: Sequence[Record] = ()
@@ -21,29 +24,29 @@ class Seen(NamedTuple):
 
     @property
     def lost(self) -> bool:
-        """It was accepted and is not there."""
+        """Whether it was accepted and does not exist."""
         return self.job is None
 
     @property
     def stuck(self) -> bool:
-        """It is there and has not ended."""
+        """Whether it exists and has not ended."""
         return self.job is not None and not self.job["finished_at"]
 
     @property
     def finals(self) -> int:
-        """How many ends its log tells of."""
+        """The number of final events in its log."""
         return sum(event["event_type"] in FINAL_EVENTS for event in self.events)
 
     @property
     def ended_twice(self) -> bool:
-        """More ends than one, an event after the end, or more than one final snapshot."""
+        """Whether it has several ends, an event after the end, or several final snapshots."""
         final_snapshots = sum(one["result_kind"] == "final" for one in self.snapshots)
         after = self.finals and self.events[-1]["event_type"] not in FINAL_EVENTS
         return self.finals > 1 or bool(after) or final_snapshots > 1
 
 
 def stale_writes(events: Iterable[Record], snapshots: Iterable[Record]) -> int:
-    """How many steps and snapshots of an attempt stand in the log after a later attempt started."""
+    """The number of steps and snapshots in the log that an attempt wrote after a later one had started."""
     attempt_of = {one["result_id"]: (one["summary_json"] or {}).get("attempt") for one in snapshots}
     current, stale = 0, 0
     for event in events:
@@ -58,7 +61,7 @@ def stale_writes(events: Iterable[Record], snapshots: Iterable[Record]) -> int:
 
 
 class Kill(NamedTuple):
-    """A process that was killed, and since when somebody was there who could go on with its jobs."""
+    """A killed process, and since when another one could continue its jobs."""
 
     pid: int
     at: float
@@ -66,7 +69,7 @@ class Kill(NamedTuple):
 
 
 def recoveries(lines: Sequence[Line], kills: Sequence[Kill]) -> list[float]:
-    """For each attempt that was killed and came back: the seconds until its job ran again."""
+    """Return, for each killed attempt that was recovered, the seconds until its job ran again."""
     by_pid = {kill.pid: kill for kill in kills}
     found = []
     for line, following in _followed(lines):
@@ -74,20 +77,20 @@ def recoveries(lines: Sequence[Line], kills: Sequence[Kill]) -> list[float]:
         if kill is None or following.at < kill.at:
             continue
         if following.attempt > line.attempt + 1:
-            # The process that had claimed it in between was killed as well, before the attempt began.
+            # The process that claimed it in between was killed before the attempt began.
             kill = max((one for one in kills if one.at < following.at), key=lambda one: one.at)
         found.append(max(0.0, following.at - kill.since))
     return found
 
 
 def healthy_losses(lines: Sequence[Line], kills: Sequence[Kill]) -> int:
-    """Attempts that a process lost although nobody killed it: it had too little of the machine to renew in time."""
+    """Return attempts that a running process lost because it could not renew its lease in time."""
     killed_at = {kill.pid: kill.at for kill in kills}
     return sum(following.at < killed_at.get(line.pid, float("inf")) for line, following in _followed(lines))
 
 
 def computed_again(lines: Iterable[Line]) -> int:
-    """How many chunks were computed although their result was on disk already."""
+    """Return the number of chunks computed although their result was stored already."""
     kept: set[tuple[str, int]] = set()
     again = 0
     for line in lines:
@@ -99,7 +102,7 @@ def computed_again(lines: Iterable[Line]) -> int:
 
 
 def _followed(lines: Sequence[Line]) -> list[tuple[Line, Line]]:
-    """Each start that another start of the same job follows, with that one."""
+    """Return each start with the next start of the same job."""
     pairs = []
     latest: dict[str, Line] = {}
     for line in lines:
@@ -110,27 +113,27 @@ def _followed(lines: Sequence[Line]) -> list[tuple[Line, Line]]:
     return pairs
 
 
-async def look_at(api: Api, job_ids: Collection[str], *, seconds: float) -> dict[str, Seen]:
-    """Waits until the jobs have ended, or the time is over, and takes down all that the API shows of them."""
+async def observe_jobs(api: Api, job_ids: Collection[str], *, seconds: float) -> dict[str, JobObservation]:
+    """Wait until the jobs have ended or for the timeout, and return what the API shows of them."""
     known = await api.jobs()
     room = asyncio.Semaphore(_AT_ONCE)
 
-    async def one(job_id: str) -> Seen:
+    async def one(job_id: str) -> JobObservation:
         async with room:
             job = known.get(job_id)
             if job is None or not job["finished_at"]:
                 job = await api.ended(job_id, seconds)
             if job is None:
-                return Seen(None)
-            # Where there was one attempt there is nothing that an earlier one could have written.
+                return JobObservation(None)
+            # With one attempt there are no stale writes.
             snapshots = await api.snapshots(job_id) if job["attempt"] > 1 else []
-            return Seen(job, await api.events(job_id), snapshots)
+            return JobObservation(job, await api.events(job_id), snapshots)
 
     return dict(zip(job_ids, await asyncio.gather(*map(one, job_ids)), strict=True))
 
 
 def changed(before: Mapping[str, Record], after: Mapping[str, Record]) -> int:
-    """How many jobs do not look any more as they did at their end."""
+    """Return the number of jobs that changed after their end."""
     return sum(_end(before[job_id]) != _end(after[job_id]) for job_id in before)
 
 

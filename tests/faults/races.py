@@ -1,4 +1,4 @@
-"""Races between two writers who both want to end a job: aimed so that either wins about as often, and watched twice."""
+"""Races between two writers that both end a job, aimed so that either wins about as often, and observed twice."""
 
 import asyncio
 import random
@@ -6,16 +6,16 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 
 from tests.faults.api import Api, Record
-from tests.faults.judging import Seen, changed, look_at
 from tests.faults.plan import Plan
 from tests.faults.report import Figure, all_of, at_least, never
+from tests.faults.verdicts import JobObservation, changed, observe_jobs
 
 RACES = 2_000
 _WATCH_EVERY = 50
 
 
 class Aim:
-    """The moment at which the sides meet: it moves against whoever won last, and each race is a little beside it."""
+    """The moment at which both sides meet: it moves against the last winner, with some jitter."""
 
     def __init__(self, chance: random.Random, *, at: float, step: float, spread: float) -> None:
         self._chance = chance
@@ -24,16 +24,16 @@ class Aim:
         self._spread = spread
 
     def draw(self) -> float:
-        """The moment of the next race."""
+        """Return the moment of the next race."""
         return max(0.0, self._chance.gauss(self._at, self._spread))
 
     def move(self, *, later: bool) -> None:
-        """The next races are to meet later, or earlier."""
+        """Move the moment later or earlier."""
         self._at = max(0.0, self._at + (self._step if later else -self._step))
 
 
 async def race(plan: Plan, lanes: int, one: Callable[[], Awaitable[Record]]) -> dict[str, Record]:
-    """Runs races side by side; returns each job as it was right at its end."""
+    """Run races concurrently; return each job as it was at its end."""
     total = plan.times(RACES)
     numbers = iter(range(1, total + 1))
     ends: dict[str, Record] = {}
@@ -50,13 +50,13 @@ async def race(plan: Plan, lanes: int, one: Callable[[], Awaitable[Record]]) -> 
 
 
 async def watched_again(api: Api, ends: dict[str, Record], seconds: float) -> list[Figure]:
-    """Looks at all jobs a second time, when every race is over."""
-    seen = await look_at(api, list(ends), seconds=seconds)
+    """Read all jobs a second time when every race is over."""
+    seen = await observe_jobs(api, list(ends), seconds=seconds)
     return figures(ends, list(seen.values()))
 
 
-def figures(ends: dict[str, Record], seen: list[Seen]) -> list[Figure]:
-    """What two looks at the same jobs show."""
+def figures(ends: dict[str, Record], seen: list[JobObservation]) -> list[Figure]:
+    """Compare two reads of the same jobs."""
     now = {one.job["job_id"]: one.job for one in seen if one.job is not None}
     lost = len(ends) - len(now)
     return [
@@ -67,7 +67,7 @@ def figures(ends: dict[str, Record], seen: list[Seen]) -> list[Figure]:
 
 
 def both_won(plan: Plan, ends: dict[str, Record], sides: dict[str, str]) -> list[Figure]:
-    """How often each side won: a race that one side never wins shows nothing."""
+    """How often each side won: a race that one side never wins proves nothing."""
     wins = Counter(job["status"] for job in ends.values())
     named = [at_least(what, wins[status], 1) for status, what in sides.items()]
     return [
