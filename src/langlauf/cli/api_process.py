@@ -46,7 +46,7 @@ class _ApiProcess:
                 app, listening, allow_open=start.allow_open, welcome=start.welcome, started=self._serving
             )
         except (LanglaufError, CommandError) as error:
-            self._line.tell(WorkerUnable(str(error)))
+            self._line.send(WorkerUnable(str(error)))
             await asyncio.sleep(0)
             return 1
         return 0
@@ -54,13 +54,13 @@ class _ApiProcess:
     def _serving(self) -> None:
         if self._app is not None and self._app.runtime is not None:
             self._app.runtime.services.metrics.shared_counts = self._scrape
-        self._line.tell(Serving())
+        self._line.send(Serving())
 
     async def _scrape(self, openmetrics: bool) -> bytes:
         number = len(self._scrapes)
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._scrapes[number] = answer
-        self._line.tell(ScrapeRequest(number, openmetrics))
+        self._line.send(ScrapeRequest(number, openmetrics))
         try:
             return await answer
         finally:
@@ -82,7 +82,7 @@ class _ApiProcess:
         """Include what the workers of this process have counted."""
         if self._app is not None and self._app.runtime is not None:
             await self._app.runtime.services.metrics.gather_counts()
-        self._line.tell(MetricsReport(take_counts()))
+        self._line.send(MetricsReport(take_counts()))
 
 
 def share_of(settings: Settings, number: int, processes: int) -> Settings:

@@ -173,7 +173,7 @@ class _ApiChild:
             )
         mine.setblocking(False)
         await asyncio.get_running_loop().create_connection(lambda: self._line, sock=mine)
-        self._line.tell(start)
+        self._line.send(start)
         try:
             return await asyncio.to_thread(process.wait)
         finally:
@@ -192,7 +192,7 @@ class _ApiChild:
             return
         if self._counted is None:
             self._counted = asyncio.get_running_loop().create_future()
-            self._line.tell(RequestMetrics())
+            self._line.send(RequestMetrics())
         await asyncio.wait({self._counted}, timeout=_COUNT_SECONDS)
 
     def _on_message(self, message: FromApiProcess) -> None:
@@ -212,4 +212,4 @@ class _ApiChild:
                 task.add_done_callback(self._scraping.discard)
 
     async def _answer(self, number: int, openmetrics: bool) -> None:
-        self._line.tell(ScrapeText(number, await self._scrape(openmetrics)))
+        self._line.send(ScrapeText(number, await self._scrape(openmetrics)))

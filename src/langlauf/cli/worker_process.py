@@ -81,14 +81,14 @@ class _WorkerProcess:
         try:
             worker = self._worker = await self._start(await self._begin)
         except LanglaufError as error:
-            self._connection.tell(WorkerUnable(str(error)))
+            self._connection.send(WorkerUnable(str(error)))
             return self._close(1)
-        self._connection.tell(WorkerReady())
+        self._connection.send(WorkerReady())
         await self._drain.wait()
         await worker.stop()
         await asyncio.to_thread(end_tracing)
-        self._connection.tell(MetricsReport(take_counts()))
-        self._connection.tell(WorkerStopped(worker.running))
+        self._connection.send(MetricsReport(take_counts()))
+        self._connection.send(WorkerStopped(worker.running))
         return self._close(int(worker.running > 0))
 
     def _close(self, exit_code: int) -> int:
@@ -127,13 +127,13 @@ class _WorkerProcess:
         match message:
             case StoreReply() | StoreErrorReply():
                 if self._store is not None:
-                    self._store.heard(message)
+                    self._store.receive(message)
             case StartWorker():
                 self._begin.set_result(message)
             case CancelHint():
                 self._hints.attention()
             case RequestMetrics():
-                self._connection.tell(MetricsReport(take_counts()))
+                self._connection.send(MetricsReport(take_counts()))
             case Drain():
                 self._drain.set()
             case EndGrace():

@@ -1,4 +1,4 @@
-"""One attempt as the worker sees it: its lease, its writes, its processes, and the wish that it may stop."""
+"""A running attempt: its lease, its writes, its processes, and the request to stop it."""
 
 import asyncio
 import logging
@@ -23,22 +23,21 @@ from langlauf.worker.processes.pool import ProcessPool
 from langlauf.worker.processes.process import ChildProcess
 
 T = TypeVar("T")
-#: The rest of a lease is for stopping the attempt before somebody else takes the job.
+#: The rest of a lease is for stopping the attempt before another worker can claim the job.
 _RELIABLE_SHARE = 0.8
-#: Code that blocks the event loop is interrupted here: the leases of its neighbours can then still be renewed.
+#: Code that blocks the event loop is interrupted here, so that the leases of other attempts can still be renewed.
 _INTERRUPT_SHARE = 0.7
-#: Past this share of a lease force is used: nothing may go on until its very end.
+#: Past this share of a lease, processes are killed: none may run until its very end.
 _FORCE_SHARE = 0.9
 _WRITE_AGAIN_SECONDS = 0.5
 _REFUSAL_SECONDS = 0.05
-#: About what a write takes that is stored: an analysis that tells more than its bounds allow has the event loop no more
-#: often than one that keeps to them.
+#: About the duration of a stored write, so that an analysis past its limits does not use the event loop more often.
 _PAST_BOUNDS_SECONDS = 0.002
 _LIMITS = {WriteResult.PARTIALS_FULL: "partials", WriteResult.EVENTS_FULL: "events"}
 
 
 class StopReason(StrEnum):
-    """Why an attempt is to stop before its function returned."""
+    """Why an attempt is stopped before its function has returned."""
 
     TIMEOUT = "timeout"
     CANCEL = "cancel"
@@ -47,7 +46,7 @@ class StopReason(StrEnum):
 
 
 class RunningAttempt:
-    """Implements what the handle needs. Its writes are refused once the lease is gone, or the attempt has ended."""
+    """Implements the job handle of an attempt. Writes are refused once the lease is lost or the attempt has ended."""
 
     def __init__(
         self,
@@ -68,12 +67,12 @@ class RunningAttempt:
         self.largest_result = settings.max_result
         self.trace_id = claim.trace_id
         self.trace = trace_from(claim.traceparent, claim.tracestate)
-        #: the chunks that are being computed, and since when
-        self._begun: dict[str, int] = {}
+        #: the chunks under way, and when each was started
+        self._chunk_starts: dict[str, int] = {}
         self.transient_references = analysis.transient_references
         self.cancel_reason: str | None = None
         self.stop_requested: asyncio.Future[StopReason] = asyncio.get_running_loop().create_future()
-        #: done when the worker has written the end, or given up writing it: whoever still runs is on their own
+        #: done when the end is written or given up: a function that still runs is abandoned
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._analysis = analysis
         self._store = store
@@ -82,110 +81,110 @@ class RunningAttempt:
         self._settings = settings
         self.asked_at = self._renewed_at = asked_at
         self._processes: set[ChildProcess] = set()
-        #: the bound that the job is known to have reached
+        #: the limit that the job is known to have reached
         self._reached = WriteResult.WRITTEN
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What is told of it."""
+        """Ids for log events."""
         ids = {"trace_id": self.trace_id, "request_id": self.claim.request_id}
         return {"job_id": self.job_id, "org_id": self.org_id, "attempt": self.number, **ids}
 
     @property
     def traceparent(self) -> str | None:
-        """What the analysis carries on to other systems."""
+        """The W3C traceparent that the analysis can pass on to other systems."""
         return self.trace.traceparent if self.trace else None
 
     @property
     def tracestate(self) -> str | None:
-        """What belongs to it."""
+        """The W3C tracestate that belongs to it."""
         return self.trace.tracestate if self.trace else None
 
     @contextmanager
     def traced(self, **facts: str) -> Iterator[TraceSpan]:
-        """Tells of the attempt while it runs; what it does belongs to it."""
+        """Record the attempt as a span, the parent of its chunks."""
         ids: dict[str, str | float] = {"job_id": self.job_id, "org_id": self.org_id, "attempt": self.number}
         with start_span("attempt", self.trace, "consumer", **ids, **facts) as span:
             self.trace = span.trace
             yield span
-            for key, began in self._begun.items():
+            for key, began in self._chunk_starts.items():
                 record_span("chunk", self.trace, began, "unfinished", key=key, **ids)
 
-    def begin(self, key: str) -> None:
-        """A chunk is about to be computed."""
-        self._begun[key] = now_ns()
+    def start_chunk(self, key: str) -> None:
+        """Note that a chunk is about to be computed."""
+        self._chunk_starts[key] = now_ns()
 
     @property
     def canceled(self) -> bool:
-        """Whether somebody asked the job to stop."""
+        """Whether the job was canceled."""
         return self.cancel_reason is not None
 
     @property
     def lost(self) -> bool:
-        """Whether its lease is known or taken to be gone."""
+        """Whether its lease is lost, or must be assumed lost."""
         return self.stop_requested.done() and self.stop_requested.result() is StopReason.LOST
 
     @property
     def lease_seems_over(self) -> bool:
-        """Whether the lease must be taken for lost because no renewal came through in time."""
+        """Whether the lease must be assumed lost because it was not renewed in time."""
         return self.seconds_left <= 0
 
     @property
     def seconds_left(self) -> float:
-        """Until when the lease can be relied on: a little less than it lasts, counted from when it was asked for."""
+        """Seconds for which the lease is reliable: a bit less than its length, counted from the request for it."""
         return self._left(_RELIABLE_SHARE)
 
     @property
     def seconds_until_interrupt(self) -> float:
-        """Until when code may have the event loop to itself."""
+        """Seconds until code that blocks the event loop is interrupted."""
         return self._left(_INTERRUPT_SHARE)
 
     @property
     def seconds_until_force(self) -> float:
-        """Until when anything of the attempt may go on at all."""
+        """Seconds until processes of the attempt are killed."""
         return self._left(_FORCE_SHARE)
 
     def _left(self, share: float) -> float:
         return self._renewed_at + share * self._settings.lease_seconds - monotonic()
 
     def renewed(self, asked_at: float) -> None:
-        """A heartbeat that was sent then came through."""
+        """Note that a renewal succeeded that was requested at this time."""
         self._renewed_at = asked_at
         self._pool.allow(self._processes, self.seconds_until_force)
 
     def stop(self, why: StopReason) -> None:
-        """Asks the attempt to stop; the first reason counts."""
+        """Request a stop; the first reason counts."""
         if not self.stop_requested.done():
             self.stop_requested.set_result(why)
 
     def close(self) -> None:
-        """Nothing more is written for it, and what still computes for it has no use."""
+        """Refuse further writes, and release what still computes for the attempt."""
         if not self.over.done():
             self.over.set_result(None)
 
     async def write(self, write: Progress | Partial | Checkpoint) -> None:
-        """Returns when the write is on disk, or past the bounds of the job; a stale attempt is told so."""
+        """Write; returns once it is on disk, or skipped past the limits of the job. Raises `StaleAttempt`."""
         await self._refuse_if_over()
         bounded = self._bounded(write)
         if bounded is None:
             await asyncio.sleep(_PAST_BOUNDS_SECONDS)
             return
-        answer = await self._patiently(lambda: self._store.record(self.lease, bounded))
+        answer = await self._retrying(lambda: self._store.record(self.lease, bounded))
         if not answer:
             self.stop(StopReason.LOST)
             self.close()
             await self._refuse_if_over()
         if isinstance(write, Checkpoint):
-            record_span("chunk", self.trace, self._begun.pop(write.key, 0), key=write.key, job_id=self.job_id)
+            record_span("chunk", self.trace, self._chunk_starts.pop(write.key, 0), key=write.key, job_id=self.job_id)
         elif answer > self._reached:
             self._reached = answer
             log_event(LogEvent.JOB_LIMIT_REACHED, logging.WARNING, limit=_LIMITS[answer], **self.facts)
             if isinstance(write, Partial):
-                # Its snapshot did not fit; how far the job is may be news all the same.
+                # The partial result did not fit; its progress may still be written.
                 await self.write(write)
 
     def _bounded(self, write: Progress | Partial | Checkpoint) -> Progress | Partial | Checkpoint | None:
-        """The write with the bounds of the job; what is known to be past them is not even sent."""
+        """Return the write with the limits of the job, or None if it is known to exceed them."""
         if isinstance(write, Checkpoint):
             return write
         if self._reached is WriteResult.EVENTS_FULL:
@@ -196,29 +195,29 @@ class RunningAttempt:
         return msgspec.structs.replace(write, bounds=bounds)
 
     async def chunk(self, key: str) -> str | None:
-        """The stored value of a finished chunk; where there is none, whoever asks computes it."""
-        found = await self._patiently(lambda: self._store.tenant(self.org_id).chunk(self.job_id, key))
+        """Return the stored value of a finished chunk; None if the caller must compute it."""
+        found = await self._retrying(lambda: self._store.tenant(self.org_id).chunk(self.job_id, key))
         if found is None:
-            self.begin(key)
+            self.start_chunk(key)
         return found
 
     async def chunks(self, keys: Sequence[str]) -> dict[str, str]:
-        """The stored values of those chunks that are finished, by key."""
-        return await self._patiently(lambda: self._store.tenant(self.org_id).chunks(self.job_id, keys))
+        """Return the stored values of finished chunks by key."""
+        return await self._retrying(lambda: self._store.tenant(self.org_id).chunks(self.job_id, keys))
 
     async def previous(self, match: str) -> str | None:
-        """What an earlier job with these values found."""
-        return await self._patiently(
+        """Return the result of an earlier job with these values, or None."""
+        return await self._retrying(
             lambda: find_previous_result(self._store.tenant(self.org_id), self._analysis, match)
         )
 
     async def map(self, chunks: Chunks, step: str | None) -> list[str]:
-        """The values of all chunks, those that are missing computed side by side."""
+        """Return the values of all chunks; missing ones are computed in parallel."""
         return await ParallelMap(self, self._executor, chunks, step).run()
 
     @asynccontextmanager
     async def process(self) -> AsyncIterator[ChildProcess]:
-        """A process for a part of the attempt; it lives no longer than the lease."""
+        """Provide a process that lives no longer than the lease."""
         await self._refuse_if_over()
         async with self._pool.process(self.facts) as process:
             self._processes.add(process)
@@ -229,16 +228,16 @@ class RunningAttempt:
                 self._processes.discard(process)
 
     async def _refuse_if_over(self) -> None:
-        """Refuses with a pause: a coroutine that takes no refusal would otherwise keep the event loop to itself."""
+        """Raise `StaleAttempt` after a pause: a coroutine that ignores it would otherwise block the event loop."""
         if self.over.done():
             await asyncio.sleep(_REFUSAL_SECONDS)
             raise StaleAttempt(f"attempt {self.number} of job {self.job_id} no longer holds its lease")
 
-    async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Asks the store again while it is away and the lease lives: that is no failure of the analysis.
+    async def _retrying(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Retry while the store is unavailable and the lease is valid, as that is no failure of the analysis.
 
-        Where the lease seems over, the attempt is given up for good: should a heartbeat come through after all, what
-        the analysis was told must not end its job.
+        Once the lease seems over, the attempt is given up for good: even if a later heartbeat succeeds, the error that
+        the analysis got must not end its job.
         """
         while True:
             try:

@@ -14,7 +14,7 @@ from langlauf.domain.read_models import JobView, PastRun, ResultView
 
 
 class AttemptReads(Protocol):
-    """What attempts of one org read; see `TenantReads`."""
+    """Reads of attempts within one org; see `TenantReads`."""
 
     async def job(self, job_id: str) -> JobView | None: ...
 
@@ -28,7 +28,7 @@ class AttemptReads(Protocol):
 
 
 class WorkerReports(Protocol):
-    """Where a worker tells that it is there; see `WorkerStore`."""
+    """Presence of workers; see `WorkerStore`."""
 
     async def note(self, report: WorkerReport) -> None: ...
 
@@ -53,13 +53,13 @@ class AttemptStore(Protocol):
     def tenant(self, org_id: str) -> AttemptReads: ...
 
 
-#: So many inputs are compared in one step, and so many steps are taken: whoever looks for what is rare holds up nobody.
+#: Bounds of the search: inputs compared per step, and steps.
 RUNS_AT_ONCE = 50
 MOST_STEPS = 10
 
 
 async def find_previous_result(reads: AttemptReads, analysis: Analysis, match: str) -> str | None:
-    """The payload of the newest result whose input has these values, as JSON text; None where there is none.
+    """Return the payload of the newest result whose input has these values as JSON text, or None.
 
     What retention has taken is passed over. A job that runs has no final result, so it never finds its own.
     """
@@ -68,7 +68,7 @@ async def find_previous_result(reads: AttemptReads, analysis: Analysis, match: s
     before = None
     for _ in range(MOST_STEPS):
         runs = await reads.completed(analysis.name, before=before, limit=RUNS_AT_ONCE)
-        for run in await run_in_thread(_fitting, runs, wanted):
+        for run in await run_in_thread(_matching, runs, wanted):
             if (payload := await _payload(reads, run)) is not None:
                 return payload
         if len(runs) < RUNS_AT_ONCE:
@@ -86,12 +86,12 @@ def _refuse_unknown(analysis: Analysis, wanted: Mapping[str, Any]) -> None:
             )
 
 
-def _fitting(runs: Sequence[PastRun], wanted: Mapping[str, Any]) -> list[PastRun]:
-    return [run for run in runs if _fits(decode(run.payload), wanted)]
+def _matching(runs: Sequence[PastRun], wanted: Mapping[str, Any]) -> list[PastRun]:
+    return [run for run in runs if _matches(decode(run.payload), wanted)]
 
 
-def _fits(values: Any, wanted: Mapping[str, Any]) -> bool:
-    """Whether an input has all of these values. To JSON truth is not a number, as it is to Python."""
+def _matches(values: Any, wanted: Mapping[str, Any]) -> bool:
+    """Whether an input has all of these values. In JSON, unlike in Python, `true` is not equal to 1."""
     return isinstance(values, dict) and all(
         name in values and values[name] == value and isinstance(values[name], bool) == isinstance(value, bool)
         for name, value in wanted.items()

@@ -45,26 +45,26 @@ from langlauf.worker.processes.child_protocol import (
 )
 from langlauf.worker.processes.process import ChildProcess, ProcessDied
 
-#: How a function ended by itself; None where its attempt was no longer the current one.
+#: How a function ended by itself; None if its attempt is stale.
 ExecutionEnd = Completed | Failed | Failure | Crashed | None
 
 
 class Execution(Protocol):
-    """One function that runs."""
+    """One running function."""
 
-    #: done when the function has ended; it does not raise unless it was stopped
+    #: done when the function has ended; raises only if it was stopped
     ended: "asyncio.Task[ExecutionEnd]"
 
     async def stop(self, why: StopReason) -> None:
-        """Returns when nothing computes any more, or when it was left alone after its grace."""
+        """Stop the function; returns when it has ended, or is abandoned after its grace."""
 
 
-#: The grace of a shutdown is over by then: enough for a coroutine that only needs to hear of it.
+#: Time for a coroutine to handle its cancellation at a release, after the grace of the shutdown.
 _RELEASE_GRACE = 0.2
 
 
 class CoroutineExecution:
-    """Awaits the function in a task of its own."""
+    """A coroutine function in a task of its own, on the event loop of the worker."""
 
     def __init__(self, analysis: Analysis, attempt: RunningAttempt, values: dict[str, Any], grace: float) -> None:
         self._analysis = analysis
@@ -75,7 +75,7 @@ class CoroutineExecution:
         self.ended: asyncio.Task[ExecutionEnd] = asyncio.create_task(self._run(), name=f"job {attempt.job_id}")
 
     async def stop(self, why: StopReason) -> None:
-        """Cancels the coroutine; one that does not end within the grace is left alone, fenced by its lost lease."""
+        """Cancel the coroutine; one that does not end within the grace is abandoned, and its writes are refused."""
         self._stopping = True
         self.ended.cancel()
         await asyncio.wait({self.ended}, timeout=_RELEASE_GRACE if why is StopReason.RELEASE else self._grace)
@@ -84,7 +84,7 @@ class CoroutineExecution:
             log_event(
                 LogEvent.ATTEMPT_ABANDONED, logging.ERROR, job_id=self._attempt.job_id, attempt=self._attempt.number
             )
-        self.ended.add_done_callback(_forget)
+        self.ended.add_done_callback(_retrieve_exception)
 
     async def _run(self) -> ExecutionEnd:
         try:
@@ -97,10 +97,10 @@ class CoroutineExecution:
             return None
         except ProcessDied as died:
             return died.crash
-        except BaseException as error:  # noqa: BLE001 - whatever the analysis raised is how it ended
+        except BaseException as error:  # noqa: BLE001 - every exception of the analysis is an outcome
             if (blocked := _blocked(error)) is not None:
                 return Crashed(str(blocked))
-            # What it says is code and data of the analysis: neither may hold up the event loop.
+            # In a thread, as formatting runs code of the analysis, which may block.
             return await run_in_daemon_thread(failure_of, error, self._analysis.transient)
 
     async def _call(self) -> Completed:
@@ -116,20 +116,20 @@ class CoroutineExecution:
 
 
 def _blocked(error: BaseException) -> BaseException | None:
-    """What interrupted the analysis because it blocked the event loop, if that is how it ended."""
+    """Return the `LoopBlocked` that ended the analysis, also inside an exception group, or None."""
     if isinstance(error, BaseExceptionGroup):
         return next((found for one in error.exceptions if (found := _blocked(one)) is not None), None)
     return error if isinstance(error, LoopBlocked) else None
 
 
-def _forget(task: asyncio.Task[ExecutionEnd]) -> None:
-    """Takes what a stopped task left behind, so that nobody reports it as overlooked."""
+def _retrieve_exception(task: asyncio.Task[ExecutionEnd]) -> None:
+    """Retrieve the exception of a stopped task, which asyncio would otherwise report."""
     with contextlib.suppress(asyncio.CancelledError):
         task.exception()
 
 
 class ProcessExecution:
-    """Talks with the process that runs the function, until the function ends."""
+    """A plain function in a child process: answers its requests until it ends."""
 
     def __init__(self, analysis: Analysis, attempt: RunningAttempt, grace: float) -> None:
         self._analysis = analysis
@@ -139,7 +139,7 @@ class ProcessExecution:
         self.ended: asyncio.Task[ExecutionEnd] = asyncio.create_task(self._run(), name=f"job {attempt.job_id}")
 
     async def stop(self, why: StopReason) -> None:
-        """A canceled function is asked and has a grace to tidy up; for every other reason its process ends at once."""
+        """After a cancel, let the function finish within the grace; otherwise end its process at once."""
         if why is StopReason.CANCEL and self._process is not None:
             await self._process.ask_to_stop()
             await asyncio.wait({self.ended}, timeout=self._grace)
@@ -154,22 +154,22 @@ class ProcessExecution:
         try:
             async with self._attempt.process() as process:
                 self._process = process
-                return await self._converse(process)
+                return await self._serve_requests(process)
         except StaleAttempt:
             return None
         except ProcessDied as died:
             return died.crash
-        except Exception as error:  # noqa: BLE001 - whatever keeps the function from being run is how it ended
+        except Exception as error:  # noqa: BLE001 - a function that cannot be run is a failed one
             return failure_of(error, ())
 
-    async def _converse(self, process: ChildProcess) -> ExecutionEnd:
+    async def _serve_requests(self, process: ChildProcess) -> ExecutionEnd:
         await process.send(self._task())
         while True:
             message = await process.receive()
             if isinstance(message, FunctionEnd):
                 return await self._end(process, message)
             if isinstance(message, ChildRequest):
-                await process.send(await process.while_alive(self._answer(message)))
+                await process.send(await process.while_alive(self._reply(message)))
 
     def _task(self) -> RunAnalysis:
         attempt = self._attempt
@@ -188,37 +188,37 @@ class ProcessExecution:
         )
 
     async def _end(self, process: ChildProcess, end: FromChild) -> ExecutionEnd:
-        # Stopped or stale, a process has had its say: it is not used again.
+        # A process whose attempt was stopped or is stale is not reused.
         process.reusable = getattr(end, "reusable", False) and not self._attempt.stop_requested.done()
         if isinstance(end, FunctionReturned):
             return await run_in_thread(_completed, end) if is_large(end.payload, end.summary) else _completed(end)
         return end.failure if isinstance(end, FunctionRaised) else None
 
-    async def _answer(self, question: ChildRequest) -> ChildReply:
+    async def _reply(self, request: ChildRequest) -> ChildReply:
         try:
-            if isinstance(question, LoadChunk):
-                return await _found(await self._attempt.chunk(question.key))
-            if isinstance(question, FindPrevious):
-                return await _found(await self._attempt.previous(json_text(question.match)))
-            if isinstance(question, MapChunks):
-                return await _found(*await self._map(question))
-            large = not isinstance(question, ReportProgress) and is_large(question.payload)
-            await self._attempt.write(await run_in_thread(_write, question) if large else _write(question))
+            if isinstance(request, LoadChunk):
+                return await _values_reply(await self._attempt.chunk(request.key))
+            if isinstance(request, FindPrevious):
+                return await _values_reply(await self._attempt.previous(json_text(request.match)))
+            if isinstance(request, MapChunks):
+                return await _values_reply(*await self._map(request))
+            large = not isinstance(request, ReportProgress) and is_large(request.payload)
+            await self._attempt.write(await run_in_thread(_write_of, request) if large else _write_of(request))
         except StaleAttempt:
             return WriteReply(refused=True)
         except ProcessDied:
             raise
-        except Exception as error:  # noqa: BLE001 - the function hears of it, and may go on
+        except Exception as error:  # noqa: BLE001 - the function gets the error, and may handle it
             return RequestFailed(failure_of(error, ()))
         return WriteReply()
 
-    async def _map(self, question: MapChunks) -> list[str]:
-        items = await run_in_thread(_texts, question.items) if is_large(*question.items) else _texts(question.items)
-        chunks = Chunks(question.function, question.keys, items)
-        return await self._attempt.map(chunks, question.step)
+    async def _map(self, request: MapChunks) -> list[str]:
+        items = await run_in_thread(_texts, request.items) if is_large(*request.items) else _texts(request.items)
+        chunks = Chunks(request.function, request.keys, items)
+        return await self._attempt.map(chunks, request.step)
 
 
-async def _found(*payloads: str | None) -> ValuesReply:
+async def _values_reply(*payloads: str | None) -> ValuesReply:
     texts = [payload for payload in payloads if payload is not None]
     return ValuesReply(await run_in_thread(_raws, texts) if sum(map(len, texts)) > LARGE_TEXT else _raws(texts))
 
@@ -236,17 +236,17 @@ def _completed(end: FunctionReturned) -> Completed:
     return Completed(result_id=new_id(), payload=payload, summary=summary, views=views)
 
 
-def _write(question: ReportProgress | ReportPartial | SaveChunk) -> Progress | Partial | Checkpoint:
-    if isinstance(question, ReportProgress):
-        return Progress(percent=question.percent, step=question.step, replayed=question.replayed)
-    if isinstance(question, SaveChunk):
-        return Checkpoint(key=question.key, payload=json_text(question.payload))
+def _write_of(request: ReportProgress | ReportPartial | SaveChunk) -> Progress | Partial | Checkpoint:
+    if isinstance(request, ReportProgress):
+        return Progress(percent=request.percent, step=request.step, replayed=request.replayed)
+    if isinstance(request, SaveChunk):
+        return Checkpoint(key=request.key, payload=json_text(request.payload))
     return Partial(
-        result_id=question.result_id,
-        payload=json_text(question.payload),
-        summary=json_text_or_none(question.summary),
-        views=json_text_or_none(question.views),
-        percent=question.percent,
-        step=question.step,
-        replayed=question.replayed,
+        result_id=request.result_id,
+        payload=json_text(request.payload),
+        summary=json_text_or_none(request.summary),
+        views=json_text_or_none(request.views),
+        percent=request.percent,
+        step=request.step,
+        replayed=request.replayed,
     )

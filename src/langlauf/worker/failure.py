@@ -1,4 +1,4 @@
-"""An exception of an analysis as a failure that can be stored, with where it went wrong for operators."""
+"""Converts exceptions of analyses to failures that can be stored, with a trace for operators, and back."""
 
 import sysconfig
 import traceback
@@ -13,32 +13,32 @@ from langlauf.domain.redact import clean_tail, clean_text, exception_text
 
 _LONGEST_TRACE = 8_000
 _LONGEST_NAME = 200
-#: Of each exception the innermost frames; of those that led to it, or are members of it, the nearest.
+#: The innermost frames of each exception, and the nearest of its causes and group members.
 _MOST_FRAMES = 60
 _MOST_ERRORS = 10
 _HEAD = "Traceback (most recent call last):\n"
 _BEFORE = "\nThis led to:\n\n"
 _PACKAGE = str(Path(__file__).parents[1])
-#: Analyses that come with this program are an application's all the same.
+#: Bundled analyses count as application code.
 _BUNDLED = str(Path(__file__).parents[1] / "bundled")
 _STANDARD = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib"))
 _INSTALLED = ("site-packages", "dist-packages")
 
 
 def failure_of(error: BaseException, transient: tuple[type[BaseException], ...]) -> Failure:
-    """What went wrong, by name. It does not raise, whatever the exception does when it is looked at."""
+    """Classify an exception. Does not raise, even if formatting the exception does."""
     try:
         failure = classify(error, transient)
         return msgspec.structs.replace(failure, meta={**failure.meta, "trace": format_trace(error)})
-    except BaseException:  # noqa: BLE001 - its own code: also one that tries to end the program
+    except BaseException:  # noqa: BLE001 - formatting runs code of the analysis, which may even raise SystemExit
         message = f"{type(error).__name__}, which cannot be shown"
         return Failure(code="internal", message=clean_text(message, _LONGEST_NAME), transient=False)
 
 
 def format_trace(error: BaseException) -> str:
-    """Where it went wrong: frames of the application, no values of variables, no secrets, not endless.
+    """Return the frames of the application, without values of variables and secrets, of bounded length.
 
-    Python's own text would read whole chains and whole arguments, which may be of any size.
+    The traceback module would format whole chains and arguments, which may be of any size.
     """
     parts: list[str] = []
     waiting: list[BaseException] = [error]
@@ -58,7 +58,7 @@ def format_trace(error: BaseException) -> str:
 
 
 class _Folded(traceback.StackSummary):
-    """Frames of which those of libraries are counted, not shown; the last one is always shown."""
+    """Frames without those of libraries, which are counted; the last frame is always shown."""
 
     def format(self) -> list[str]:
         if all(_is_library(frame) for frame in self):
@@ -86,6 +86,6 @@ def _is_library(frame: traceback.FrameSummary) -> bool:
 
 
 def error_from(failure: Failure) -> AnalysisError:
-    """A failure in another process as an exception in this one: whoever classifies it finds the same failure."""
+    """Return the failure of another process as an exception that is classified as the same failure."""
     kind = TransientError if failure.transient else AnalysisError
     return kind(failure.message, code=failure.code, hint=failure.hint, meta=failure.meta)

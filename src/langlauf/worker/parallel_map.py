@@ -25,83 +25,83 @@ from langlauf.worker.processes.process import ChildProcess
 
 
 class ChunkAttempt(Protocol):
-    """The attempt that a chunk belongs to, as far as whoever computes it must know."""
+    """The attempt of a chunk, as far as an executor needs it."""
 
     #: done when the attempt has ended, whatever its function still does
     over: asyncio.Future[None]
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """What is told of it: the ids of job, org, attempt, trace and request."""
+        """Ids of job, org, attempt, trace and request for the log."""
 
     def process(self) -> AbstractAsyncContextManager[ChildProcess]:
-        """A process of this worker that lives no longer than the attempt's lease."""
+        """Provide a process of this worker that lives no longer than the lease of the attempt."""
 
 
 class Executor(Protocol):
-    """Computes chunks, side by side. Whoever stops waiting for a chunk has it stopped."""
+    """Computes chunks in processes of this worker or on a Dask cluster. A canceled call stops its chunk."""
 
     async def parallel(self) -> int:
-        """How many chunks of one map are worth having under way now."""
+        """Return how many chunks of one map to have under way now."""
 
-    async def compute(self, chunk: RunChunk, place: ChunkAttempt) -> str:
-        """The value of a chunk as JSON text. Cancelled, it leaves nothing behind that computes."""
+    async def compute(self, chunk: RunChunk, attempt: ChunkAttempt) -> str:
+        """Return the value of a chunk as JSON text; raises `AnalysisError` or `ProcessDied`."""
 
     async def close(self) -> None:
-        """Lets go of what it holds."""
+        """Release connections and processes."""
 
 
 async def chunk_value(end: FromChild) -> str:
-    """The value of a chunk that ended, as JSON text; where the function raised, that is raised here."""
+    """Return the value of a chunk that ended as JSON text, or raise the error of its function."""
     if isinstance(end, FunctionReturned):
         return await run_in_thread(json_text, end.payload) if is_large(end.payload) else json_text(end.payload)
     raise error_from(end.failure) if isinstance(end, FunctionRaised) else LanglaufError(f"a chunk ended with {end}")
 
 
 class LocalExecutor:
-    """So many chunks are computed side by side, over all jobs of this worker."""
+    """Computes chunks in processes of this worker, with one limit for all its jobs."""
 
     def __init__(self, parallel: int) -> None:
         self._parallel = parallel
         self._slots = asyncio.Semaphore(parallel)
 
     async def parallel(self) -> int:
-        """As many as there may be processes for them."""
+        """Return the number of processes for chunks."""
         return self._parallel
 
-    async def compute(self, chunk: RunChunk, place: ChunkAttempt) -> str:
-        """One chunk at a time has the slot: jobs that map side by side take turns."""
-        async with self._slots, place.process() as process:
+    async def compute(self, chunk: RunChunk, attempt: ChunkAttempt) -> str:
+        """Compute a chunk when a slot is free; concurrent maps take turns."""
+        async with self._slots, attempt.process() as process:
             await process.send(chunk)
             end = await process.receive()
             process.reusable = getattr(end, "reusable", False)
         return await chunk_value(end)
 
     async def close(self) -> None:
-        """The processes are the pool's."""
+        """Do nothing: the processes belong to the pool."""
 
 
 class MapAttempt(ChunkAttempt, Protocol):
-    """The attempt that the chunks belong to."""
+    """The attempt of a map."""
 
     largest_result: int
     transient_references: tuple[str, ...]
 
     async def chunks(self, keys: Sequence[str]) -> dict[str, str]:
-        """The stored values of those chunks that are finished, as JSON text by key."""
+        """Return the stored values of finished chunks as JSON text by key."""
 
-    def begin(self, key: str) -> None:
-        """A chunk is about to be computed."""
+    def start_chunk(self, key: str) -> None:
+        """Note that a chunk is about to be computed."""
 
     async def write(self, write: Checkpoint | Progress) -> None:
-        """Returns when the write is on disk."""
+        """Write; returns once it is on disk."""
 
 
 class ParallelMap:
-    """One map. Where a chunk fails, those that run are finished and kept, and the first failure is raised."""
+    """One map. Finished chunks are stored at once. After a failure, running chunks finish before it is raised."""
 
-    def __init__(self, site: MapAttempt, executor: Executor, chunks: Chunks, step: str | None) -> None:
-        self._site = site
+    def __init__(self, attempt: MapAttempt, executor: Executor, chunks: Chunks, step: str | None) -> None:
+        self._attempt = attempt
         self._executor = executor
         self._function = chunks.function
         self._keys = chunks.keys
@@ -109,48 +109,48 @@ class ParallelMap:
         self._step = step
         self._found: dict[str, str] = {}
         self._missing: deque[str] = deque()
-        self._hands = 0
+        self._workers = 0
         self._failures: list[Exception] = []
         self._reported = (-1, 0.0)
 
     async def run(self) -> list[str]:
-        """The values of all chunks as JSON text, in the order of the items."""
-        self._found = await self._site.chunks(list(self._items))
+        """Return the values of all chunks as JSON text, in the order of the items."""
+        self._found = await self._attempt.chunks(list(self._items))
         self._missing.extend(key for key in self._items if key not in self._found)
         if self._missing:
             most = await self._executor.parallel()
             async with asyncio.TaskGroup() as group:
-                self._hire(group, most)
+                self._start_workers(group, most)
         if self._failures:
             raise self._failures[0]
         return [self._found[key] for key in self._keys]
 
-    def _hire(self, group: asyncio.TaskGroup, most: int) -> None:
-        """Puts hands to what is missing: as many as are worth it now, which may grow while the map goes on."""
-        wanted = min(most - self._hands, len(self._missing))
+    def _start_workers(self, group: asyncio.TaskGroup, most: int) -> None:
+        """Start tasks for missing chunks, up to a limit that may grow during the map."""
+        wanted = min(most - self._workers, len(self._missing))
         for _ in range(wanted):
-            self._hands += 1
+            self._workers += 1
             group.create_task(self._work(group))
 
     async def _work(self, group: asyncio.TaskGroup) -> None:
         while self._missing and not self._failures:
             key = self._missing.popleft()
             try:
-                self._site.begin(key)
-                payload = await self._executor.compute(self._chunk(key), self._site)
-                await self._site.write(Checkpoint(key=key, payload=payload))
+                self._attempt.start_chunk(key)
+                payload = await self._executor.compute(self._chunk(key), self._attempt)
+                await self._attempt.write(Checkpoint(key=key, payload=payload))
                 self._found[key] = payload
                 await self._report(key)
-                self._hire(group, await self._executor.parallel())
-            except Exception as error:  # noqa: BLE001 - the first one is raised once all have come to an end
+                self._start_workers(group, await self._executor.parallel())
+            except Exception as error:  # noqa: BLE001 - the first one is raised once all have ended
                 self._failures.append(error)
 
     def _chunk(self, key: str) -> RunChunk:
         return RunChunk(
             function=self._function,
-            transient=self._site.transient_references,
+            transient=self._attempt.transient_references,
             item=raw_json(self._items[key]),
-            largest_result=self._site.largest_result,
+            largest_result=self._attempt.largest_result,
         )
 
     async def _report(self, key: str) -> None:
@@ -162,4 +162,4 @@ class ParallelMap:
             return
         self._reported = percent, monotonic()
         step = format_step(self._step, decode(self._items[key]))
-        await self._site.write(Progress(percent=percent, step=clean_step(step)))
+        await self._attempt.write(Progress(percent=percent, step=clean_step(step)))

@@ -1,6 +1,6 @@
-"""What a program and its worker process say to each other: MessagePack in frames, each with its length before it.
+"""Messages between a program and its worker process: length-prefixed frames of MessagePack, never pickle.
 
-Never pickle. What is said in one turn of the event loop goes out in one write.
+Messages that are sent in one turn of the event loop go out in one write.
 """
 
 import asyncio
@@ -18,23 +18,23 @@ Message = TypeVar("Message")
 
 
 class StartWorker(msgspec.Struct, frozen=True, tag=True):
-    """To a new worker: the application to load, the settings it needs, and what the store's clock shows."""
+    """To a new worker: the application to load, its settings, and the clock of the store."""
 
     target: str
     settings: dict[str, Any]
-    #: the store's time minus the time since the machine started, in microseconds
+    #: the store's time minus the time since boot, in microseconds
     clock_shift: int
 
 
 class StoreReply(msgspec.Struct, frozen=True, tag=True):
-    """To a worker: what the store said to a question."""
+    """To a worker: the result of a call to the store."""
 
     number: int
     value: msgspec.Raw
 
 
 class StoreErrorReply(msgspec.Struct, frozen=True, tag=True):
-    """To a worker: the error that a question met with, by the name of its class."""
+    """To a worker: the error of a call to the store, by the name of its class."""
 
     number: int
     error: str
@@ -42,33 +42,33 @@ class StoreErrorReply(msgspec.Struct, frozen=True, tag=True):
 
 
 class CancelHint(msgspec.Struct, frozen=True, tag=True):
-    """To a worker: one of its jobs may be wished to stop."""
+    """To a worker: one of its jobs may have been canceled."""
 
 
 class RequestMetrics(msgspec.Struct, frozen=True, tag=True):
-    """To a worker: tell what was counted."""
+    """To a worker: send a metrics report."""
 
 
 class Drain(msgspec.Struct, frozen=True, tag=True):
-    """To a worker: claim nothing more, let attempts finish within the grace, then leave."""
+    """To a worker: claim no more jobs, let attempts finish within the grace, then exit."""
 
 
 class EndGrace(msgspec.Struct, frozen=True, tag=True):
-    """To a worker: the grace is over; give back what still runs."""
+    """To a worker: the grace is over; release running attempts."""
 
 
 class WorkerReady(msgspec.Struct, frozen=True, tag=True):
-    """From a worker: it claims."""
+    """From a worker: it has started to claim jobs."""
 
 
 class WorkerUnable(msgspec.Struct, frozen=True, tag=True):
-    """From a worker: why it cannot work."""
+    """From a worker: why it cannot start."""
 
     problem: str
 
 
 class StoreCall(msgspec.Struct, frozen=True, tag=True):
-    """From a worker: something that the store is to do or to read."""
+    """From a worker: a call to the store."""
 
     number: int
     verb: str
@@ -76,19 +76,19 @@ class StoreCall(msgspec.Struct, frozen=True, tag=True):
 
 
 class WithdrawClaim(msgspec.Struct, frozen=True, tag=True):
-    """From a worker: the claim that stands shall stand no longer; it is answered with what it has."""
+    """From a worker: return the pending claim now, with what it has."""
 
 
 class MetricsReport(msgspec.Struct, frozen=True, tag=True):
-    """From a worker: what was counted since it last told."""
+    """From a worker: the counts since its last report."""
 
     counts: Counts
 
 
 class WorkerStopped(msgspec.Struct, frozen=True, tag=True):
-    """From a worker: it has stopped, and could not give back so many attempts."""
+    """From a worker: it has stopped, with this many attempts that it could not release."""
 
-    kept: int
+    unreleased: int
 
 
 ToWorker = StartWorker | StoreReply | StoreErrorReply | CancelHint | RequestMetrics | Drain | EndGrace
@@ -98,29 +98,29 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 class MessageConnection(asyncio.Protocol, Generic[Message]):
-    """One end of the line. `heard` is called with each message, `lost` once when the other end is gone."""
+    """One end of a connection. `on_message` gets each message; `on_close` is called once when the other end is gone."""
 
-    def __init__(self, heard: Callable[[Message], None], lost: Callable[[], None], messages: Any) -> None:
-        self._heard = heard
-        self._lost = lost
+    def __init__(self, on_message: Callable[[Message], None], on_close: Callable[[], None], messages: Any) -> None:
+        self._on_message = on_message
+        self._on_close = on_close
         self._decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(messages)
         self._transport: asyncio.Transport | None = None
-        self._rest = bytearray()
+        self._buffer = bytearray()
         self._outgoing: list[bytes] = []
         self._decoding: set[asyncio.Task[None]] = set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The line is open."""
+        """Keep the transport."""
         self._transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, _: Exception | None) -> None:
-        """The other end is gone."""
+        """Report that the other end is gone."""
         self._transport = None
-        self._lost()
+        self._on_close()
 
     def data_received(self, data: bytes) -> None:
-        """Takes what has come apart into messages; a large one is decoded aside and may be overtaken."""
-        rest = self._rest
+        """Decode complete frames; a large one is decoded in a thread, and later ones may overtake it."""
+        rest = self._buffer
         rest += data
         start = 0
         while len(rest) - start >= _LENGTH.size:
@@ -128,23 +128,23 @@ class MessageConnection(asyncio.Protocol, Generic[Message]):
             begin, end = start + _LENGTH.size, start + _LENGTH.size + length
             if len(rest) < end:
                 break
-            self._take(bytes(rest[begin:end]))
+            self._decode(bytes(rest[begin:end]))
             start = end
         del rest[:start]
 
-    def _take(self, frame: bytes) -> None:
+    def _decode(self, frame: bytes) -> None:
         if len(frame) <= LARGE_TEXT:
-            self._heard(self._decoder.decode(frame))
+            self._on_message(self._decoder.decode(frame))
             return
         task = asyncio.create_task(self._decode_large(frame))
         self._decoding.add(task)
         task.add_done_callback(self._decoding.discard)
 
     async def _decode_large(self, frame: bytes) -> None:
-        self._heard(await run_in_thread(self._decoder.decode, frame))
+        self._on_message(await run_in_thread(self._decoder.decode, frame))
 
-    def tell(self, message: msgspec.Struct) -> None:
-        """Sends a message at the end of this turn; one that is gone is told nothing."""
+    def send(self, message: msgspec.Struct) -> None:
+        """Send a message at the end of this turn of the event loop; dropped if the other end is gone."""
         frame = _encoder.encode(message)
         if self._transport is None:
             return
@@ -158,7 +158,7 @@ class MessageConnection(asyncio.Protocol, Generic[Message]):
         self._outgoing.clear()
 
     def close(self) -> None:
-        """Hangs up once everything that was told is sent."""
+        """Close the connection once everything is sent."""
         if self._transport is not None:
             self._flush()
             self._transport.close()

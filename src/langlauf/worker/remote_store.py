@@ -1,4 +1,4 @@
-"""The store as a worker process sees it: its verbs travel to the program that started the worker, and are done there.
+"""The store of a worker process: calls are sent to the program that started the worker, and executed there.
 
 So one process writes to the store. The ends of attempts, submissions and the claims that stand for them meet in one
 transaction, and the worker needs neither a driver nor a connection. A line that breaks is a lost reply: the worker
@@ -49,12 +49,12 @@ if TYPE_CHECKING:
     from langlauf.store.protocol import Store
 
 _encode = msgspec.msgpack.Encoder().encode
-#: What an attempt may write, by the name under which it travels.
+#: The writes of an attempt, by the name of their class.
 _WRITES = {kind.__name__: msgspec.msgpack.Decoder(kind) for kind in get_args(Write)}
 
 
 class _Verb(NamedTuple):
-    """How arguments and answer are read at the other end."""
+    """Decoders of the arguments and the result of a call."""
 
     arguments: msgspec.msgpack.Decoder[Any]
     answer: msgspec.msgpack.Decoder[Any]
@@ -79,94 +79,94 @@ _VERBS = {
 
 
 class RemoteStore:
-    """The worker's end: what is asked of the store goes over the line, and the answer comes back."""
+    """The client in the worker process: sends each call over the connection and awaits its reply."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.workers = self
         self.connection: MessageConnection[ToWorker] | None = None
         self._numbers = itertools.count(1)
-        self._asked: dict[int, tuple[_Verb, asyncio.Future[Any]]] = {}
+        self._calls: dict[int, tuple[_Verb, asyncio.Future[Any]]] = {}
 
-    def heard(self, reply: StoreReply | StoreErrorReply) -> None:
-        """An answer has come."""
-        verb, future = self._asked.pop(reply.number)
-        if future.done():  # its caller went away; what was asked for was done all the same
+    def receive(self, reply: StoreReply | StoreErrorReply) -> None:
+        """Resolve the call of a reply."""
+        verb, future = self._calls.pop(reply.number)
+        if future.done():  # its caller was canceled; the call was executed all the same
             return
         if isinstance(reply, StoreReply):
             future.set_result(verb.answer.decode(reply.value))
         else:
             future.set_exception(getattr(errors, reply.error, StoreError)(reply.message))
 
-    def _ask(self, name: str, *arguments: Any) -> asyncio.Future[Any]:
+    def _call(self, name: str, *arguments: Any) -> asyncio.Future[Any]:
         if self.connection is None:
-            raise StoreUnavailable("the program that holds the store is gone")
+            raise StoreUnavailable("the program with the store is gone")
         number = next(self._numbers)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._asked[number] = (_VERBS[name], future)
-        self.connection.tell(StoreCall(number, name, msgspec.Raw(_encode(arguments))))
+        self._calls[number] = (_VERBS[name], future)
+        self.connection.send(StoreCall(number, name, msgspec.Raw(_encode(arguments))))
         return future
 
     async def claim_next(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> ClaimBatch:
-        """Claims what may start; a claim that stands is withdrawn when `idle()` is over."""
-        future = self._ask("claim_next", request)
+        """Claim jobs; a pending claim is withdrawn when `idle()` returns."""
+        future = self._call("claim_next", request)
         idling = asyncio.create_task(idle())
         try:
             either: set[asyncio.Future[Any]] = {idling, future}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not future.done() and self.connection is not None:
-                self.connection.tell(WithdrawClaim())
+                self.connection.send(WithdrawClaim())
             return cast("ClaimBatch", await future)
         finally:
             idling.cancel()
 
     async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[LeaseRenewal]:
-        """Extends leases."""
-        return cast("list[LeaseRenewal]", await self._ask("renew", leases, lease_seconds))
+        """Renew leases."""
+        return cast("list[LeaseRenewal]", await self._call("renew", leases, lease_seconds))
 
     async def record(self, lease: Lease, write: Write) -> WriteResult:
-        """Writes for an attempt."""
+        """Write for an attempt."""
         raw = msgspec.Raw(_encode(write))
-        return cast("WriteResult", await self._ask("record", lease, type(write).__name__, raw))
+        return cast("WriteResult", await self._call("record", lease, type(write).__name__, raw))
 
     async def note(self, report: WorkerReport) -> None:
-        """Tells that this worker is there."""
-        await self._ask("note", report)
+        """Report that this worker is there."""
+        await self._call("note", report)
 
     async def forget(self, worker_id: str) -> None:
-        """Tells that it has stopped."""
-        await self._ask("forget", worker_id)
+        """Report that a worker has stopped."""
+        await self._call("forget", worker_id)
 
     def tenant(self, org_id: str) -> AttemptReads:
-        """The reads of one org."""
-        return _RemoteReads(self._ask, org_id)
+        """Return the reads of one org."""
+        return _RemoteReads(self._call, org_id)
 
 
 class _RemoteReads:
-    """What attempts of one org read."""
+    """Reads of attempts within one org."""
 
-    def __init__(self, ask: Callable[..., asyncio.Future[Any]], org_id: str) -> None:
-        self._ask = ask
+    def __init__(self, call: Callable[..., asyncio.Future[Any]], org_id: str) -> None:
+        self._call = call
         self._org_id = org_id
 
     async def job(self, job_id: str) -> JobView | None:
-        return cast("JobView | None", await self._ask("job", self._org_id, job_id))
+        return cast("JobView | None", await self._call("job", self._org_id, job_id))
 
     async def chunk(self, job_id: str, key: str) -> str | None:
-        return cast("str | None", await self._ask("chunk", self._org_id, job_id, key))
+        return cast("str | None", await self._call("chunk", self._org_id, job_id, key))
 
     async def chunks(self, job_id: str, keys: Sequence[str]) -> dict[str, str]:
-        return cast("dict[str, str]", await self._ask("chunks", self._org_id, job_id, keys))
+        return cast("dict[str, str]", await self._call("chunks", self._org_id, job_id, keys))
 
     async def completed(self, analysis: str, *, before: tuple[Instant, str] | None, limit: int) -> list[PastRun]:
-        return cast("list[PastRun]", await self._ask("completed", self._org_id, analysis, before, limit))
+        return cast("list[PastRun]", await self._call("completed", self._org_id, analysis, before, limit))
 
     async def result(self, result_id: str, *, latest: bool) -> ResultView | None:
-        return cast("ResultView | None", await self._ask("result", self._org_id, result_id, latest))
+        return cast("ResultView | None", await self._call("result", self._org_id, result_id, latest))
 
 
-def _letters(value: Any) -> int:
-    """About how large an answer is, where it can be large."""
+def _text_length(value: Any) -> int:
+    """Return about how large a result is, where it can be large."""
     match value:
         case str():
             return len(value)
@@ -178,64 +178,64 @@ def _letters(value: Any) -> int:
 
 
 class StoreServer:
-    """The program's end: does what one worker process asks for, and knows which leases that process holds."""
+    """The server in the program: executes the calls of one worker process, and knows the leases that it holds."""
 
     def __init__(self, store: "Store", hints: Hints, *, poll_seconds: float) -> None:
         self._store = store
         self._hints = hints
         self._poll_seconds = poll_seconds
         self.connection: MessageConnection[FromWorker] | None = None
-        #: what the worker was given and has not ended
+        #: claims of the worker that have not ended
         self.held: dict[Lease, Claim] = {}
         self._worker_id: str | None = None
-        self._doing: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._closed = self._withdrawn = False
 
-    def heard(self, message: StoreCall | WithdrawClaim) -> None:
-        """The worker asks for something, or no longer waits for it."""
+    def receive(self, message: StoreCall | WithdrawClaim) -> None:
+        """Execute a call in the background, or withdraw the pending claim."""
         if isinstance(message, WithdrawClaim):
             self._withdraw()
             return
-        task = asyncio.create_task(self._do(message))
-        self._doing.add(task)
-        task.add_done_callback(self._doing.discard)
+        task = asyncio.create_task(self._execute(message))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """The worker is gone. Returns when nothing of it is under way any more: what it had sent counts."""
+        """Finish the calls of a worker that is gone: what it had sent counts."""
         self._closed = True
         self._withdraw()
-        if self._doing:
-            await asyncio.wait(self._doing)
+        if self._tasks:
+            await asyncio.wait(self._tasks)
         if self._worker_id is not None:
-            with contextlib.suppress(StoreError):  # then it is shown as silent for a while
+            with contextlib.suppress(StoreError):  # it is then listed without reports for some time
                 await self._store.workers.forget(self._worker_id)
 
     def _withdraw(self) -> None:
-        """Lets the claim that stands come back with what it has; one worker has one at a time."""
+        """Let the pending claim return with what it has; a worker has one at a time."""
         self._withdrawn = True
         self._hints.work()
 
-    async def _do(self, question: StoreCall) -> None:
-        verb = _VERBS[question.verb]
+    async def _execute(self, call: StoreCall) -> None:
+        verb = _VERBS[call.verb]
         try:
-            value = await getattr(self, f"_{question.verb}")(*verb.arguments.decode(question.arguments))
-        except Exception as error:  # noqa: BLE001 - the answer to the caller
+            value = await getattr(self, f"_{call.verb}")(*verb.arguments.decode(call.arguments))
+        except Exception as error:  # noqa: BLE001 - the caller gets it
             known = error if isinstance(error, StoreError) else StoreError(f"{type(error).__name__}: {error}")
-            self._tell(StoreErrorReply(question.number, type(known).__name__, str(known)))
+            self._reply(StoreErrorReply(call.number, type(known).__name__, str(known)))
         else:
-            encoded = await run_in_thread(_encode, value) if _letters(value) > LARGE_TEXT else _encode(value)
-            self._tell(StoreReply(question.number, msgspec.Raw(encoded)))
+            encoded = await run_in_thread(_encode, value) if _text_length(value) > LARGE_TEXT else _encode(value)
+            self._reply(StoreReply(call.number, msgspec.Raw(encoded)))
 
-    def _tell(self, reply: StoreReply | StoreErrorReply) -> None:
+    def _reply(self, reply: StoreReply | StoreErrorReply) -> None:
         if self.connection is not None:
-            self.connection.tell(reply)
+            self.connection.send(reply)
 
     async def _claim_next(self, request: ClaimRequest) -> ClaimBatch:
         handed = await self._claim_once(request)
         while not handed.claims and not self._withdrawn:
             handed = await self._claim_once(request)
         self._withdrawn = False
-        if self._closed:  # the worker never heard of them
+        if self._closed:  # the worker does not know of them
             for claim in handed.claims:
                 await self._store.record(claim.lease, Released())
             return ClaimBatch([], handed.asked_at)

@@ -37,12 +37,12 @@ from langlauf.worker.failure import failure_of
 AttemptEnd = Completed | Failed | Retry | Crashed | Canceled | Released
 
 _WRITE_AGAIN_SECONDS = 0.5
-#: What is left to say where the store refuses the end itself.
+#: The end of an attempt whose own end the store refuses.
 _UNWRITABLE = Failed(code="result_unstorable", message="The store refused how the attempt ended.", retryable=False)
 
 
 class Runner:
-    """Executes functions, decides how their attempts ended, and writes it."""
+    """Executes functions, decides the outcome of their attempts, and writes it."""
 
     def __init__(self, store: AttemptStore, settings: Settings, clock: Clock) -> None:
         self._store = store
@@ -50,7 +50,7 @@ class Runner:
         self._clock = clock
 
     async def run(self, analysis: Analysis, attempt: RunningAttempt) -> None:
-        """Runs the function and writes the end of the attempt. Never raises."""
+        """Run the function and write the end of the attempt. Never raises."""
         with attempt.traced(analysis=analysis.name) as span:
             await self._run(analysis, attempt, span)
 
@@ -60,7 +60,7 @@ class Runner:
         log_event(LogEvent.ATTEMPT_STARTED, level=logging.DEBUG, analysis=analysis.name, **attempt.facts)
         try:
             end = await self._execute(analysis, attempt)
-        except Exception as error:  # noqa: BLE001 - however it ended, the job must be told so
+        except Exception as error:  # noqa: BLE001 - whatever went wrong, the end must be written
             log_event(LogEvent.ATTEMPT_UNWRITTEN, logging.ERROR, error=error, **attempt.facts)
             end = self._decide(failure_of(error, ()), attempt)
         written = None if end is None else await self._write_end(attempt, end)
@@ -128,7 +128,7 @@ class Runner:
         )
 
     async def _write_end(self, attempt: RunningAttempt, end: AttemptEnd) -> AttemptEnd | None:
-        """Writes the end, again and again while the store is away and the lease lives; the end that was written."""
+        """Write the end, with retries while the lease is valid; return the end that was written, or None."""
         while not attempt.lease_seems_over:
             try:
                 return end if await self._store.record(attempt.lease, end) else None
@@ -144,7 +144,7 @@ class Runner:
 
 
 def _input(analysis: Analysis, payload: str) -> dict[str, Any]:
-    """The stored input; it was checked when it came, but the analysis may have changed since."""
+    """Decode the stored input; it was valid at submission, but the analysis may have changed since."""
     try:
         return msgspec.structs.asdict(msgspec.json.decode(payload, type=analysis.input_type))
     except msgspec.ValidationError as error:
@@ -152,7 +152,7 @@ def _input(analysis: Analysis, payload: str) -> dict[str, Any]:
 
 
 def count_start(analysis: str, attempt: RunningAttempt, began: float) -> None:
-    """An attempt begins; before the first one its job has waited."""
+    """Count the start of an attempt, and how long its job waited for the first one."""
     claim = attempt.claim
     STARTS.add(analysis)
     TO_START.observe(began - attempt.asked_at)
@@ -161,14 +161,14 @@ def count_start(analysis: str, attempt: RunningAttempt, began: float) -> None:
 
 
 def count_loss(analysis: str) -> None:
-    """An attempt ends without a word: its lease is gone."""
+    """Count an attempt that lost its lease."""
     ATTEMPTS.add(analysis, "lost")
 
 
 async def count_end(
     analysis: str, attempt: RunningAttempt, end: AttemptEnd, seconds: float, store: AttemptStore
 ) -> None:
-    """An attempt ended as it says, and with it perhaps its job."""
+    """Count the end of an attempt, and of its job if that ended with it."""
     ATTEMPTS.add(analysis, type(end).__name__.lower())
     RUN.observe(seconds, analysis)
     match end:
@@ -181,19 +181,19 @@ async def count_end(
         case Retry() | Released() | Crashed():
             if isinstance(end, Crashed):
                 DEATHS.add(by=end.deaths)
-            await _count_decided(analysis, attempt.lease, store)
+            await _count_if_ended(analysis, attempt.lease, store)
 
 
 async def count_crash(analysis: str, lease: Lease, end: Crashed, store: AttemptStore) -> None:
-    """An attempt ended with its whole worker."""
+    """Count an attempt that ended with its whole worker."""
     ATTEMPTS.add(analysis, "crashed" if end.own else "lost")
     if end.own:
         DEATHS.add(by=end.deaths)
-    await _count_decided(analysis, lease, store)
+    await _count_if_ended(analysis, lease, store)
 
 
-async def _count_decided(analysis: str, lease: Lease, store: AttemptStore) -> None:
-    """Whether such a job goes on is decided by the store: it does not where it was canceled, or died too often."""
+async def _count_if_ended(analysis: str, lease: Lease, store: AttemptStore) -> None:
+    """Count the end of the job, if the store ended it because it was canceled or died too often."""
     with contextlib.suppress(StoreError):
         view = await store.tenant(lease.org_id).job(lease.job_id)
         if view is not None and view.job.terminal and view.job.attempt == lease.attempt:
@@ -209,7 +209,7 @@ _SUCCESS = "__ok__"
 
 
 def injected_outcome(values: Mapping[str, Any]) -> Completed | Failed | None:
-    """The end that the input asks for, or None where it is an ordinary one."""
+    """Fault injection for end-to-end tests: return the outcome that the query names, or None."""
     query = values.get("query")
     if query == _SUCCESS:
         payload = msgspec.json.encode({"forced": True, "query": query}).decode()

@@ -1,4 +1,4 @@
-"""A worker in a process of its own, and who looks after it: the program that serves or works.
+"""Runs a worker in a process of its own, and replaces it when it ends.
 
 What blocks, breaks or ends the worker does not touch the program. A worker that ended is replaced after a short pause,
 and what it held is given back at once: it is known to be gone, so no lease has to run out first. The worker ends with
@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from langlauf.background import BackgroundLoop
 from langlauf.clock import machine_time
 from langlauf.domain.attempt import Claim, Lease
 from langlauf.domain.errors import LanglaufError, StoreError
@@ -45,11 +46,11 @@ from langlauf.worker.process_protocol import (
 from langlauf.worker.remote_store import StoreServer
 from langlauf.worker.runner import count_crash
 
-#: Without the folder it is started in: a file there must not stand for a module of Python's own.
+#: `-P` keeps the working folder out of `sys.path`: a file there must not shadow a module of the standard library.
 _COMMAND = (sys.executable, "-P", "-m", "langlauf.cli.worker_process")
-#: The pause before a worker that had worked is replaced; before one that could not even start it grows up to the other.
+#: The pause before a worker is replaced; for one that could not start it doubles up to the longest one.
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
-#: For the worker's supervisor and its processes to be gone as well, for a stop that is under way, and for a count.
+#: Timeouts of the end of its supervisor and processes, of a stop beyond its graces, and of a metrics report.
 _GONE_SECONDS = 2.0
 _STOP_SECONDS = 5.0
 _COUNT_SECONDS = 0.5
@@ -63,22 +64,22 @@ class WorkerProcess:
         self._settings = settings
         self._hints = hints
         self._target = target
-        self._running: _Running | None = None
+        self._running: _ProcessRun | None = None
         self._supervising: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
         self._hurried = asyncio.Event()
-        #: attempts that the last worker could not give back
+        #: attempts that the last worker could not release
         self.running = 0
 
     @property
     def alive(self) -> bool:
-        """Whether a worker claims, and would be replaced."""
+        """Whether a worker claims jobs, and would be replaced."""
         watched = self._supervising is not None and not self._supervising.done()
         return watched and self._running is not None and self._running.alive
 
     async def start(self) -> None:
-        """Returns when the first worker claims; raises where it cannot."""
-        first = _Running(self._store, self._hints, self._settings)
+        """Return when the first worker claims jobs; raises `LanglaufError` if it cannot start."""
+        first = _ProcessRun(self._store, self._hints, self._settings)
         self._running = first
         self._supervising = asyncio.create_task(self._supervise(first), name="langlauf-worker-process")
         await asyncio.wait({first.working, first.gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -87,25 +88,26 @@ class WorkerProcess:
             raise LanglaufError(first.problem or f"the worker process ended at its start: {first.how}")
 
     async def stop(self) -> None:
-        """Lets the worker drain; one that does not end in time is ended."""
+        """Drain the worker; one that does not end in time is killed."""
         self._stopping.set()
         if self._supervising is not None:
             await self._supervising
 
     def hurry(self) -> None:
-        """Ends the grace of a stop."""
+        """End the grace of a stop."""
         self._hurried.set()
 
     async def count(self) -> None:
-        """Adds what the worker counted to what is counted here; one that does not answer in time is left out."""
+        """Add the counts of the worker to those of this process; skipped if it does not reply in time."""
         if self._running is not None:
             await self._running.count()
 
-    async def _supervise(self, first: "_Running") -> None:
+    async def _supervise(self, first: "_ProcessRun") -> None:
+        # Not a BackgroundLoop: a round must not be canceled, as it ends with the release of all attempts.
         pause, running = _SHORTEST_PAUSE, first
         while True:
             await running.run(self._target, self._stopping, self._hurried)
-            self.running = running.kept
+            self.running = running.unreleased
             self._running = None
             if self._stopping.is_set() or (running is first and not running.working.done()):
                 return
@@ -113,11 +115,11 @@ class WorkerProcess:
             pause = _SHORTEST_PAUSE if running.working.done() else min(2 * pause, _LONGEST_PAUSE)
             if await _within(pause, self._stopping.wait()):
                 return
-            running = self._running = _Running(self._store, self._hints, self._settings)
+            running = self._running = _ProcessRun(self._store, self._hints, self._settings)
 
 
-class _Running:
-    """One worker process from its start until nothing of it is left."""
+class _ProcessRun:
+    """One worker process, from its start until it and its child processes are gone."""
 
     def __init__(self, store: Store, hints: Hints, settings: Settings) -> None:
         loop = asyncio.get_running_loop()
@@ -125,74 +127,76 @@ class _Running:
         self._hints = hints
         self._settings = settings
         self._store_server = StoreServer(store, hints, poll_seconds=settings.poll_seconds)
-        self._box = CrashRecord()
-        self._hung_up = asyncio.Event()
-        self._connection: MessageConnection[FromWorker] = MessageConnection(self._heard, self._hung_up.set, FromWorker)
+        self._crash_record = CrashRecord()
+        self._disconnected = asyncio.Event()
+        self._connection: MessageConnection[FromWorker] = MessageConnection(
+            self._receive, self._disconnected.set, FromWorker
+        )
         self.working: asyncio.Future[None] = loop.create_future()
         self.gone: asyncio.Future[None] = loop.create_future()
         self._counted: asyncio.Future[None] | None = None
-        #: why it could not start, how it ended, and how many attempts it lost and could not give back
+        #: why it could not start, how it ended, and how many attempts it lost and could not release
         self.problem: str | None = None
         self.how = "it could not be started"
         self.lost = 0
-        self.kept = 0
+        self.unreleased = 0
         self._over = False
 
     @property
     def alive(self) -> bool:
-        """Whether it claims."""
+        """Whether it claims jobs."""
         return self.working.done() and not self._over
 
     async def run(self, target: str, stopping: asyncio.Event, hurried: asyncio.Event) -> None:
-        """Returns when the process and all of its own are gone, and what it held is given back."""
+        """Return when the process and its child processes are gone, and its attempts are released."""
         try:
             process, lifeline = await self._start(target)
         except OSError as error:
             self.how = f"it could not be started: {error}"
-            self._box.close()
+            self._crash_record.close()
             self.gone.set_result(None)
             return
-        attention = asyncio.create_task(self._pass_attention_on())
+        hints = BackgroundLoop("langlauf-cancel-hints", self._forward_cancel_hint)
+        await hints.start()
         ended = asyncio.create_task(_ended(process))
         try:
             await self._stop_in_time(process, ended, stopping, hurried)
         finally:
-            attention.cancel()
-            if not ended.done():  # this program is being torn down
+            if not ended.done():  # this task was canceled
                 process.kill()
             status = await ended
+            await hints.stop()
             self._over = True
             self.how = describe_exit(status)
-            await _within(_GONE_SECONDS, self._hung_up.wait())  # what it sent before its end is heard first
+            await _within(_GONE_SECONDS, self._disconnected.wait())  # its last messages are handled first
             self._connection.close()
             await self._store_server.close()
-            await self._give_back(lifeline, status)
-            self._box.close()
+            await self._release_attempts(lifeline, status)
+            self._crash_record.close()
             self.gone.set_result(None)
 
     async def _start(self, target: str) -> tuple[subprocess.Popen[bytes], int]:
-        mine, other = socket.socketpair()
-        box = self._box.descriptor
+        ours, theirs = socket.socketpair()
+        record = self._crash_record.descriptor
         lifeline, held = os.pipe()
         os.set_blocking(lifeline, False)
-        with other, _closed(held):
+        with theirs, _closed(held):
             process = subprocess.Popen(  # noqa: ASYNC220, S603 - our own program; uvloop would start it from another thread
-                [*_COMMAND, str(other.fileno()), str(held), str(box), str(os.getpid())],
+                [*_COMMAND, str(theirs.fileno()), str(held), str(record), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
-                pass_fds=(other.fileno(), held, box),
+                pass_fds=(theirs.fileno(), held, record),
                 start_new_session=True,
             )
-        mine.setblocking(False)
-        await asyncio.get_running_loop().create_connection(lambda: self._connection, sock=mine)
+        ours.setblocking(False)
+        await asyncio.get_running_loop().create_connection(lambda: self._connection, sock=ours)
         self._store_server.connection = self._connection
         shift = self._store.clock.now() - machine_time().since_boot()
-        self._connection.tell(StartWorker(target, self._settings.passed_on, shift))
+        self._connection.send(StartWorker(target, self._settings.passed_on, shift))
         return process, lifeline
 
-    async def _pass_attention_on(self) -> None:
-        while True:
-            await self._hints.wait_for_attention(3_600.0)
-            self._connection.tell(CancelHint())
+    async def _forward_cancel_hint(self) -> None:
+        await self._hints.wait_for_attention(3_600.0)
+        self._connection.send(CancelHint())
 
     async def _stop_in_time(
         self,
@@ -201,17 +205,17 @@ class _Running:
         stopping: asyncio.Event,
         hurried: asyncio.Event,
     ) -> None:
-        """Returns when the process has ended; once it is to stop, after its grace at the latest."""
+        """Return when the process has ended; after a stop request, within its graces at the latest."""
         settings = self._settings
         steps = ((stopping, Drain(), settings.shutdown_grace), (hurried, EndGrace(), 0.0))
         limit = None
         for event, message, grace in steps:
-            told = asyncio.create_task(event.wait())
-            await asyncio.wait({ended, told}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
-            if not told.done():
-                told.cancel()
+            requested = asyncio.create_task(event.wait())
+            await asyncio.wait({ended, requested}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+            if not requested.done():
+                requested.cancel()
                 break
-            self._connection.tell(message)
+            self._connection.send(message)
             limit = grace + settings.cancel_grace + settings.lease_seconds + _STOP_SECONDS
         else:
             await asyncio.wait({ended}, timeout=limit)
@@ -220,53 +224,59 @@ class _Running:
             await asyncio.wait({ended})
 
     async def count(self) -> None:
-        """Has the worker tell what it counted."""
+        """Request a metrics report, and wait for it briefly."""
         if not self.alive:
             return
         if self._counted is None:
             self._counted = asyncio.get_running_loop().create_future()
-            self._connection.tell(RequestMetrics())
+            self._connection.send(RequestMetrics())
         await asyncio.wait({self._counted}, timeout=_COUNT_SECONDS)
 
-    def _heard(self, message: FromWorker) -> None:
+    def _receive(self, message: FromWorker) -> None:
         match message:
             case StoreCall() | WithdrawClaim():
-                self._store_server.heard(message)
+                self._store_server.receive(message)
             case WorkerReady():
                 self.working.set_result(None)
             case WorkerUnable(problem=problem):
                 self.problem = problem
-            case WorkerStopped(kept=kept):
-                self.kept = kept
+            case WorkerStopped(unreleased=unreleased):
+                self.unreleased = unreleased
             case MetricsReport(counts=counts):
                 add_counts(counts)
                 if self._counted is not None:
                     self._counted.set_result(None)
                     self._counted = None
 
-    async def _give_back(self, lifeline: int, status: int) -> None:
-        """Gives back what the worker held, once nothing can compute for it any more; else the leases run out."""
+    async def _release_attempts(self, lifeline: int, status: int) -> None:
+        """Release the attempts of the worker, once all its processes are gone; otherwise their leases expire."""
         with _closed(lifeline):
             if not self._store_server.held or not await _within(_GONE_SECONDS, _readable(lifeline)):
                 return
         self.lost = len(self._store_server.held)
         seconds = self._settings.lease_seconds
         for lease, claim in self._store_server.held.items():
-            await self._lose(lease, claim, self._box.judge(lease, status, self.how, lease_seconds=seconds))
+            await self._end_attempt(
+                lease, claim, self._crash_record.outcome(lease, status, self.how, lease_seconds=seconds)
+            )
 
-    async def _lose(self, lease: Lease, claim: Claim, end: Crashed) -> None:
+    async def _end_attempt(self, lease: Lease, claim: Claim, end: Crashed) -> None:
         if end.own:
             self.how = end.how
             log_event(
-                LogEvent.PROCESS_DIED, logging.ERROR, job_id=lease.job_id, reason=end.how, stacks=self._box.stacks
+                LogEvent.PROCESS_DIED,
+                logging.ERROR,
+                job_id=lease.job_id,
+                reason=end.how,
+                stacks=self._crash_record.stacks,
             )
-        with contextlib.suppress(StoreError):  # then its lease runs out
+        with contextlib.suppress(StoreError):  # then its lease expires
             if await self._store.record(lease, end):
                 await count_crash(claim.analysis, lease, end, self._store)
 
 
 async def _ended(process: subprocess.Popen[bytes]) -> int:
-    """How the process ended, as soon as it has."""
+    """Wait for the end of the process; return its status."""
     try:
         descriptor = os.pidfd_open(process.pid)
     except (AttributeError, OSError):
@@ -277,7 +287,7 @@ async def _ended(process: subprocess.Popen[bytes]) -> int:
 
 
 async def _within(seconds: float, awaited: Awaitable[object]) -> bool:
-    """Whether it came in time."""
+    """Whether an awaitable was done in time."""
     try:
         async with asyncio.timeout(seconds):
             await awaited
