@@ -139,18 +139,18 @@ tests/postgres/test_store_tools.py
 tests/postgres/test_server.py::test_a_database_in_another_encoding_is_refused
 tests/postgres/test_server.py::test_a_standby_is_refused
 tests/postgres/test_roles.py
-tests/store_contract/test_copying.py::test_a_copy_goes_on_with_the_work
-tests/store_contract/test_copying.py::test_a_copy_is_the_same_and_sound[postgres-postgres]
-tests/store_contract/test_copying.py::test_a_copy_is_the_same_and_sound[postgres-sqlite]
-tests/store_contract/test_picking.py::test_a_limited_analysis_is_shared_as_well
-tests/store_contract/test_copying.py::test_a_copy_that_was_killed_goes_on
-tests/store_contract/test_copying.py::test_a_source_that_changes_is_found_out
-tests/store_contract/test_copying.py::test_a_store_in_use_is_not_filled
-tests/store_contract/test_copying.py::test_running_work_is_not_copied_unasked
-tests/store_contract/test_copying.py::test_there_and_back_again_is_the_same
+tests/store_contract/test_store_copy.py::test_a_copy_goes_on_with_the_work
+tests/store_contract/test_store_copy.py::test_a_copy_is_the_same_and_sound[postgres-postgres]
+tests/store_contract/test_store_copy.py::test_a_copy_is_the_same_and_sound[postgres-sqlite]
+tests/store_contract/test_fair_choice.py::test_a_limited_analysis_is_shared_as_well
+tests/store_contract/test_store_copy.py::test_a_copy_that_was_killed_goes_on
+tests/store_contract/test_store_copy.py::test_a_source_that_changes_is_found_out
+tests/store_contract/test_store_copy.py::test_a_store_in_use_is_not_filled
+tests/store_contract/test_store_copy.py::test_running_work_is_not_copied_unasked
+tests/store_contract/test_store_copy.py::test_there_and_back_again_is_the_same
 tests/postgres/test_deployment.py
-tests/store_contract/test_earlier_store.py::test_a_job_keeps_who_wanted_it_and_for_how_long[postgres]
-tests/store_contract/test_earlier_store.py::test_what_retention_removed_is_no_result_of_an_export[postgres]
+tests/store_contract/test_v1_import.py::test_a_job_keeps_who_wanted_it_and_for_how_long[postgres]
+tests/store_contract/test_v1_import.py::test_what_retention_removed_is_no_result_of_an_export[postgres]
 tests/unit/test_postgres_support.py
 
 # Large inputs, and the benchmarks at work
@@ -182,10 +182,10 @@ _PARAMETERS = {
     "tests/mounting/": "django starlette",
     "tests/store_contract/": "memory blobs",
     "tests/store_contract/test_delivery_guards.py": "postgres",
-    "tests/store_contract/test_erasing.py": "postgres",
-    "tests/store_contract/test_holding.py": "postgres",
+    "tests/store_contract/test_erasure.py": "postgres",
+    "tests/store_contract/test_holds.py": "postgres",
     "tests/store_contract/test_retention_batches.py": "postgres",
-    "tests/store_contract/test_retention_beside_others.py": "postgres",
+    "tests/store_contract/test_retention_under_load.py": "postgres",
     "tests/unit/test_verify.py": "postgres",
 }
 

@@ -19,7 +19,7 @@ from langlauf.store.blobs.files import FileBlobs
 from langlauf.store.blobs.owner import BlobsOfAnother
 from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.sqlite.driver import SqliteStore
-from langlauf.store.tools.backup import back_up, put_back
+from langlauf.store.tools.backup import back_up, restore_backup
 from tests.blobs.blob_stores import keys_in, open_with
 from tests.blobs.conftest import Open
 from tests.support.postgres import fresh_database
@@ -77,7 +77,7 @@ def test_a_copy_takes_nothing_from_the_original(tmp_path: Path, opened: Open) ->
         _on(copy, opened, _check)
     assert len(_on(copy, opened, _clean_up)) == 2
     with pytest.raises(BlobsOfAnother):
-        _on(copy, opened, lambda store: store.blobs.remove_all_of(ORG))
+        _on(copy, opened, lambda store: store.blobs.remove_org(ORG))
     assert len(_on(path, opened, _clean_up)) == 2
 
 
@@ -117,10 +117,10 @@ def test_a_restore_in_place_keeps_the_blobs_and_one_elsewhere_does_not(tmp_path:
     path, backup = tmp_path / "store.db", tmp_path / "backup.db"
     _on(path, files, _complete)
     back_up(str(path), backup, force=False)
-    put_back(backup, str(path), force=True)
+    restore_backup(backup, str(path), force=True)
     _on(path, files, _complete)
     path.unlink()
-    put_back(backup, str(path), force=False)
+    restore_backup(backup, str(path), force=False)
     with pytest.raises(BlobsOfAnother):
         _on(path, files, _check)
 

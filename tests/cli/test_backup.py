@@ -112,7 +112,7 @@ def test_a_backup_under_load_has_everything_that_was_accepted_before(tmp_path: P
         assert {job.status for job in client.jobs()} == {"completed"}
 
 
-@pytest.mark.parametrize("step", ["_counts", "_checked", "_moved"])
+@pytest.mark.parametrize("step", ["_counts", "_check_copy", "_rename_into_place"])
 def test_a_kill_in_the_middle_leaves_no_half_file(store: Path, step: str) -> None:
     """Neither a new name nor an old file is touched until the copy is whole."""
     new, old = store.with_name("new.db"), store.with_name("old.db")

@@ -20,7 +20,7 @@ import httpx2
 from langlauf.settings import load_settings
 from langlauf.store.sqlite.connection import migrate, open_connection
 from tests.scale import lists, ops, retention
-from tests.scale.scene import Scene
+from tests.scale.fixture import Scene
 from tests.support.live import sample_app
 from tests.support.postgres_stores import migrated_database
 

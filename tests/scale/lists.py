@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from langlauf.store.queries import parse
-from tests.scale.scene import Scene, filled_in
+from tests.scale.fixture import Scene, filled_in
 
 _MICROSECONDS_APART = 2_500_000
 _SQL = parse(Path(__file__).with_name("lists.sql").read_text("utf-8"))

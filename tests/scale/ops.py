@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from langlauf.store.queries import parse
-from tests.scale.scene import Scene, filled_in
+from tests.scale.fixture import Scene, filled_in
 
 #: What is remembered is older than this when a page is asked for again.
 _FORGOTTEN_SECONDS = 6.0

@@ -23,7 +23,7 @@ from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.protocol import Store
 from langlauf.store.queries import parse
 from langlauf.store.sqlite.driver import SqliteStore
-from tests.scale.scene import Scene, filled_in
+from tests.scale.fixture import Scene, filled_in
 from tests.support.postgres import fetch
 from tests.support.stores import query
 

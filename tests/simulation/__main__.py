@@ -12,11 +12,11 @@ import sys
 
 from langlauf.clock import monotonic
 from tests.simulation import mutants as sqlite_mutants
-from tests.simulation.hunt import first_of, judge_of
 from tests.simulation.postgres_mutants import ALONE
 from tests.simulation.postgres_world import PostgresWorld, postgres_world
 from tests.simulation.schedule import play, shrink
-from tests.simulation.story import story
+from tests.simulation.seed_search import first_of, judge_of
+from tests.simulation.trace import story
 
 
 def main() -> None:

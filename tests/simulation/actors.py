@@ -20,10 +20,10 @@ from langlauf.domain.state import Status
 from langlauf.store.group_commit import Recording
 from langlauf.store.sqlite.claim import RenewRequest
 from langlauf.store.sqlite.sweep import SweepOne, TidyLanes
+from tests.simulation.environment import ListSweepable, SweepAll
 from tests.simulation.model import views_named
 from tests.simulation.oracle import Oracle
 from tests.simulation.rules import ANALYSES, BACKOFF, GRACE_SECONDS, LEASE_SECONDS, MOST_JOBS, Rules
-from tests.simulation.stage import ListSweepable, SweepAll
 
 T = TypeVar("T")
 

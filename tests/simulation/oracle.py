@@ -24,8 +24,8 @@ from langlauf.store.sqlite.claim import RenewRequest
 from langlauf.store.sqlite.sweep import SweepOne, TidyLanes
 from tests.simulation.claims import judge_claims
 from tests.simulation.disagreement import agree
+from tests.simulation.environment import ListSweepable, SweepAll
 from tests.simulation.model import ModelJob
-from tests.simulation.stage import ListSweepable, SweepAll
 
 #: What is compared after every step: columns of a job, then of its lease.
 JOB_FIELDS = (

@@ -27,8 +27,8 @@ from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.sqlite.claim import RenewRequest
 from langlauf.store.sqlite.sweep import TidyLanes
 from tests.simulation.disagreement import Disagreement
+from tests.simulation.environment import Fate, Row, SweepAll
 from tests.simulation.postgres_mutants import Edit
-from tests.simulation.stage import Fate, Row, SweepAll
 from tests.support.postgres_stores import migrated_database
 from tests.support.stores import SetClock
 

@@ -11,11 +11,11 @@ from langlauf.store.group_commit import Recording
 from langlauf.store.sqlite.sweep import SweepOne
 from tests.simulation.actors import Actors
 from tests.simulation.disagreement import Disagreement
-from tests.simulation.judging import judge_end, judge_state
+from tests.simulation.environment import Fate, ListSweepable, Stage, SweepAll
+from tests.simulation.final_checks import judge_end, judge_state
 from tests.simulation.model import views_named
 from tests.simulation.oracle import Oracle
 from tests.simulation.rules import ANALYSES, BACKOFF, LEASE_SECONDS, draw_rules
-from tests.simulation.stage import Fate, ListSweepable, Stage, SweepAll
 
 START: Instant = 1_770_000_000 * SECOND
 _LONG = 60 * SECOND

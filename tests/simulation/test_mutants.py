@@ -3,9 +3,9 @@
 import pytest
 
 from tests.simulation.guards import guards
-from tests.simulation.hunt import first_of, judge_of
 from tests.simulation.mutants import ALONE, IN_COMPANY, MUTANTS, NO_GUARDS, SEEDS_FILE, Mutant, Redundant, kept_seeds
 from tests.simulation.schedule import play
+from tests.simulation.seed_search import first_of, judge_of
 from tests.simulation.world import World, statements
 from tests.support.tiers import ALL, at_scale, choose_seed
 

@@ -8,7 +8,7 @@ from langlauf.store.postgres.snapshot import check_database
 from tests.simulation.postgres_mutants import ALONE, FUNCTIONS, UNSEEN, Mutant, unnamed
 from tests.simulation.postgres_world import PostgresWorld, postgres_world
 from tests.simulation.schedule import Run, play, shrink
-from tests.simulation.story import story
+from tests.simulation.trace import story
 from tests.support.tiers import at_scale, choose_seed
 
 BASE = choose_seed()

@@ -16,10 +16,10 @@ from langlauf.domain.attempt import Write
 from langlauf.domain.event import EventType
 from langlauf.store.group_commit import Recording
 from langlauf.store.sqlite.snapshot import check_file
+from tests.simulation.environment import Fate
 from tests.simulation.mutants import ALIVE, altered, without
 from tests.simulation.schedule import Run, play, shrink
-from tests.simulation.stage import Fate
-from tests.simulation.story import story
+from tests.simulation.trace import story
 from tests.simulation.world import World
 from tests.support.tiers import at_scale, choose_seed
 

@@ -17,10 +17,10 @@ from langlauf.store.queries import load
 from langlauf.store.sqlite import batch
 from langlauf.store.sqlite.connection import MEMORY, migrate, open_connection
 from langlauf.store.sqlite.engine import _FENCE
-from langlauf.store.sqlite.sweep import graces
+from langlauf.store.sqlite.sweep import grace_periods
 from langlauf.store.sqlite.transaction import Row, Transaction
 from tests.simulation.disagreement import Disagreement
-from tests.simulation.stage import Fate, ListSweepable
+from tests.simulation.environment import Fate, ListSweepable
 
 PACKAGE = "langlauf.store.sqlite"
 #: A transaction that takes more than the product of these is in a loop; usual are some thousand steps.
@@ -31,7 +31,7 @@ _MOST_TICKS = 10
 def _list_sweepable(tx: Transaction, page: ListSweepable) -> list[Lease]:
     found: list[Row] = tx.connection.execute("SELECT job FROM job_rows WHERE job_id = ?", (page.after[1],)).fetchall()
     values = {"after": found[0][0] if found else 0, "limit": page.limit}
-    rows = tx.rows("sweepable", now=tx.now, **graces(page.grace_seconds), **values)
+    rows = tx.rows("sweepable", now=tx.now, **grace_periods(page.grace_seconds), **values)
     return [Lease(*row[:-1]) for row in rows]
 
 

@@ -16,7 +16,7 @@ from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.job import Accepted
 from langlauf.domain.outcome import Completed
 from langlauf.hints import Hints
-from langlauf.store.group_commit import MOST_WAITING, GroupCommit, Recording, letters_of
+from langlauf.store.group_commit import MOST_WAITING, GroupCommit, Recording, payload_length
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.support.stores import SetClock, opened, query
 from tests.support.submissions import accept, new_job, started
@@ -127,6 +127,6 @@ def test_the_store_tells_large_writes_from_small_ones(length: int) -> None:
     """By what they bring with them."""
     lease = Lease("org-a", "job", 1)
     for write in (Partial(result_id="r", payload="x" * length), Completed(result_id="r", payload="x" * length)):
-        assert letters_of(Recording(lease, write)) == length
-    assert letters_of(Recording(lease, Progress(percent=1, step=None))) == 0
-    assert letters_of(new_job(SetClock())) < 100
+        assert payload_length(Recording(lease, write)) == length
+    assert payload_length(Recording(lease, Progress(percent=1, step=None))) == 0
+    assert payload_length(new_job(SetClock())) < 100

@@ -17,7 +17,7 @@ from langlauf.cli.stores import check_org, payloads_for, place_for, settings_for
 from langlauf.compat.sqlite_import import import_into
 from langlauf.compat.v1_export import ExportReport, export_from
 from langlauf.settings import Settings
-from langlauf.store.tools.backup import BackupRefused, BackupReport, back_up, put_back
+from langlauf.store.tools.backup import BackupRefused, BackupReport, back_up, restore_backup
 from langlauf.store.tools.drivers import check_store, copy_store
 from langlauf.store.tools.location import SqliteLocation
 from langlauf.store.tools.store_copy import CopyRefused, CopyReport
@@ -131,7 +131,7 @@ def restore(file: Path, store: str | None, force: bool, as_json: bool) -> None:
     settings = settings_for(store)
     place = _sqlite_place(settings, _PG_RESTORE.format(file=file))
     with errors_end_command(conflict=BackupRefused), progress_bar("copying") as watch:
-        report = put_back(file, place.path, force=force, watch=watch)
+        report = restore_backup(file, place.path, force=force, watch=watch)
     _print_backup(report, as_json=as_json)
     if settings.blobs is not None:
         print_note(f"if this store is not the owner of {settings.blobs}, make it so with: langlauf blobs take-over")

@@ -85,7 +85,7 @@ async def erase(
             await run.remove_tables(lambda table: table not in {KEYS, "jobs"})
         if not await run.left():
             break
-    blobs = await store.blobs.remove_all_of(org_id)
+    blobs = await store.blobs.remove_org(org_id)
     if left := await run.left():
         words = ", ".join(f"{count} of {table}" for table, count in left.items())
         raise StoreError(

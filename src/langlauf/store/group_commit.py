@@ -172,7 +172,7 @@ def org_of(operation: object) -> str:
     return operation.job.org_id if isinstance(operation, NewJob) else getattr(operation, "org_id", None) or ""
 
 
-def letters_of(operation: object) -> int:
+def payload_length(operation: object) -> int:
     """Return the approximate length of the payload of a write; 0 without one."""
     payload = getattr(operation.write if isinstance(operation, Recording) else operation, "payload", None)
     return len(payload) if isinstance(payload, str) else 0

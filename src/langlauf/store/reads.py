@@ -23,7 +23,7 @@ from langlauf.domain.mail import MailMark
 from langlauf.domain.read_models import JobView, ResultView, StatusView
 from langlauf.domain.result import SMALL_PAYLOAD, PayloadSource, Snapshot
 from langlauf.domain.state import Status
-from langlauf.store.blobs.large import LargePayloads, is_apart
+from langlauf.store.blobs.large import LargePayloads, is_blob
 from langlauf.store.blobs.payloads import unavailable
 from langlauf.store.bounded_scan import FIRST, LONGEST_MESSAGE, Position, unread_walk
 from langlauf.store.rows import endpoint_from, event_from, subscription_from
@@ -53,13 +53,13 @@ class ResultReads(ABC):
 
     async def result(self, result_id: str, *, latest: bool, payload: bool = True) -> ResultView | None:
         found = await self._result_in_rows(result_id, latest=latest, payload=payload)
-        if not payload or found is None or not is_apart(found.delivered.snapshot):
+        if not payload or found is None or not is_blob(found.delivered.snapshot):
             return found
         text = await self._blobs.text(self._org_id, found.delivered.snapshot)
         if text is None:
             # Retention may have removed it since the row was read: then the row says so by now.
             found = await self._result_in_rows(result_id, latest=latest, payload=True)
-            if found is None or not is_apart(found.delivered.snapshot):
+            if found is None or not is_blob(found.delivered.snapshot):
                 return found
             text = await self._blobs.text(self._org_id, found.delivered.snapshot)
         if text is None:
@@ -72,7 +72,7 @@ class ResultReads(ABC):
         if found is not None:
             return found
         row = await self._result_in_rows(result_id, latest=False, payload=False)
-        if row is None or not is_apart(row.delivered.snapshot):
+        if row is None or not is_blob(row.delivered.snapshot):
             return None
         snapshot = row.delivered.snapshot
 

@@ -132,7 +132,7 @@ class LargePayloads:
     async def small(self, org_id: str, snapshot: Snapshot, *, limit: int, seconds: float) -> str | None:
         """Return the payload if it is no larger than the limit; raise where it takes too long."""
         ref = read_ref(snapshot.result_payload_ref)
-        if self._payloads is None or not is_apart(snapshot) or ref is None or ref.size > limit:
+        if self._payloads is None or not is_blob(snapshot) or ref is None or ref.size > limit:
             return None
         return await self._payloads.read(org_id, snapshot.job_id, snapshot.result_payload_ref, seconds=seconds)
 
@@ -165,7 +165,7 @@ class LargePayloads:
             # The removed rows are reported all the same; the blobs wait for the next run.
             log_event(LogEvent.UPKEEP_FAILED, logging.ERROR, duty="blobs", reason=str(error))
 
-    async def remove_all_of(self, org_id: str) -> int:
+    async def remove_org(self, org_id: str) -> int:
         """Delete all blobs of an org and return how many."""
         if self._payloads is None or self._owner is None:
             return 0
@@ -183,7 +183,7 @@ class LargePayloads:
             await self._payloads.blobs.close()
 
 
-def is_apart(snapshot: Snapshot) -> bool:
+def is_blob(snapshot: Snapshot) -> bool:
     """Whether the payload is a blob that retention has not removed."""
     return snapshot.result_payload_ref != INLINE_REF and snapshot.removed_at is None
 

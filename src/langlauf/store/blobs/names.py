@@ -60,12 +60,12 @@ class BlobKey(NamedTuple):
     @property
     def key(self) -> str:
         """The key, unique whatever the ids contain."""
-        return "/".join((self.store, escaped(self.org_id), escaped(self.job_id), self.name))
+        return "/".join((self.store, escape_segment(self.org_id), escape_segment(self.job_id), self.name))
 
     @property
     def nameable(self) -> bool:
         """Whether its parts are short enough for a file name: an imported job may have any id."""
-        return all(len(escaped(word)) <= _LONGEST_WORD for word in (self.org_id, self.job_id))
+        return all(len(escape_segment(word)) <= _LONGEST_WORD for word in (self.org_id, self.job_id))
 
 
 def read_key(key: str) -> BlobKey | None:
@@ -74,20 +74,20 @@ def read_key(key: str) -> BlobKey | None:
     if len(words) != len(BlobKey._fields):
         return None
     store, org, job, name = words
-    org_id, job_id = unescaped(org), unescaped(job)
+    org_id, job_id = unescape_segment(org), unescape_segment(job)
     if org_id is None or job_id is None or not _NAME.fullmatch(name):
         return None
     return BlobKey(store, org_id, job_id, name)
 
 
-def escaped(text: str) -> str:
+def escape_segment(text: str) -> str:
     """Return an id as one path segment: no traversal, and unique also on case-insensitive file systems."""
     if _PLAIN.fullmatch(text):
         return text
     return _ESCAPED + base64.b32encode(text.encode()).decode().rstrip("=").lower()
 
 
-def unescaped(word: str) -> str | None:
+def unescape_segment(word: str) -> str | None:
     """Return the id of a path segment; None where it encodes none."""
     if not word.startswith(_ESCAPED):
         return word if _PLAIN.fullmatch(word) else None
@@ -96,7 +96,7 @@ def unescaped(word: str) -> str | None:
         text = base64.b32decode(letters + "=" * (-len(letters) % 8)).decode()
     except ValueError:  # no base32, or no text behind it
         return None
-    return text if escaped(text) == word else None
+    return text if escape_segment(text) == word else None
 
 
 def store_name(secret: bytes) -> str:

@@ -102,11 +102,11 @@ class BlobOwner:
         return mark_of(await self._instance(), await self._whereabouts())
 
     async def _found(self) -> OwnerMark | None:
-        data = await self._payloads.in_time(self._payloads.blobs.get(await self._key(), at_most=LARGEST_MARK))
+        data = await self._payloads.with_timeout(self._payloads.blobs.get(await self._key(), at_most=LARGEST_MARK))
         return None if data is None else read_mark(data)
 
     async def _write(self, mark: OwnerMark) -> None:
-        await self._payloads.in_time(self._payloads.blobs.put(await self._key(), msgspec.json.encode(mark)))
+        await self._payloads.with_timeout(self._payloads.blobs.put(await self._key(), msgspec.json.encode(mark)))
 
     async def _key(self) -> str:
         return key_of(await self._payloads.folder())

@@ -11,7 +11,7 @@ from langlauf.clock import SystemClock
 from langlauf.domain.errors import PayloadUnavailable, StoreUnavailable
 from langlauf.domain.instant import SECOND
 from langlauf.domain.result import PayloadSource
-from langlauf.store.blobs.names import BlobKey, Ref, escaped, read_key, read_ref, ref_of
+from langlauf.store.blobs.names import BlobKey, Ref, escape_segment, read_key, read_ref, ref_of
 from langlauf.store.blobs.protocol import Blobs, Listed
 from langlauf.store.source import PayloadPieces
 from langlauf.telemetry.log import LogEvent, log_event
@@ -37,10 +37,10 @@ class Payloads:
 
     async def keep(self, org_id: str, job_id: str, payload: str) -> str:
         """Store a payload and return its reference. It is garbage until a row references it."""
-        data, ref = await _aside(lambda: _named(payload))
+        data, ref = await _run_in_thread(lambda: _encode(payload))
         place = BlobKey(await self.folder(), org_id, job_id, ref.digest)
         try:
-            await self.in_time(self.blobs.put(place.key, data))
+            await self.with_timeout(self.blobs.put(place.key, data))
         except StoreUnavailable as error:
             log_event(LogEvent.BLOBS_UNAVAILABLE, logging.ERROR, org_id=org_id, job_id=job_id, reason=str(error))
             # The message may reach a tenant, and must not name the storage.
@@ -54,12 +54,12 @@ class Payloads:
             raise unavailable(org_id, job_id, f"the reference {ref!r} is none that this program knows")
         place = BlobKey(await self.folder(), org_id, job_id, known.digest)
         try:
-            data = await self.in_time(self.blobs.get(place.key, at_most=known.size), seconds)
+            data = await self.with_timeout(self.blobs.get(place.key, at_most=known.size), seconds)
         except StoreUnavailable as error:
             raise unavailable(org_id, job_id, str(error)) from error
         if data is None:
             return None
-        text = await _aside(lambda: _checked(known, data))
+        text = await _run_in_thread(lambda: _decode(known, data))
         if text is None:
             raise unavailable(org_id, job_id, f"the blob {known.digest} does not hold what was written")
         return text
@@ -78,7 +78,7 @@ class Payloads:
 
         async def part(start: int, length: int) -> bytes | None:
             try:
-                found = await self.in_time(self.blobs.part(key, start=start, length=length))
+                found = await self.with_timeout(self.blobs.part(key, start=start, length=length))
             except StoreUnavailable as error:
                 raise unavailable(org_id, job_id, str(error)) from error
             if found is None:
@@ -90,14 +90,14 @@ class Payloads:
     async def pages(self, org_id: str | None = None, *, min_age: float = 0.0) -> AsyncIterator[list[BlobKey]]:
         """Yield the blobs of the store, or of one org, that are at least so many seconds old, page by page."""
         store = await self.folder()
-        pages = self.blobs.pages(store if org_id is None else f"{store}/{escaped(org_id)}")
-        while (page := await self.in_time(anext(pages, None))) is not None:
-            yield places_of(page, min_age)
+        pages = self.blobs.pages(store if org_id is None else f"{store}/{escape_segment(org_id)}")
+        while (page := await self.with_timeout(anext(pages, None))) is not None:
+            yield blobs_in_listing(page, min_age)
 
     async def remove(self, places: Sequence[BlobKey]) -> None:
         """Remove blobs."""
         if places:
-            await self.in_time(self.blobs.delete([place.key for place in places]))
+            await self.with_timeout(self.blobs.delete([place.key for place in places]))
 
     async def folder(self) -> str:
         """Return the folder of the store."""
@@ -105,7 +105,7 @@ class Payloads:
             self._name = await self._ask_name()
         return self._name
 
-    async def in_time(self, doing: Awaitable[T], seconds: float | None = None) -> T:
+    async def with_timeout(self, doing: Awaitable[T], seconds: float | None = None) -> T:
         """Return the result of a storage call; raise `StoreUnavailable` where it takes too long."""
         try:
             async with asyncio.timeout(seconds or self._seconds):
@@ -136,7 +136,7 @@ class BlobPieces(PayloadPieces):
         found = await self._get(start, length)
         if found is None:
             return None
-        await _aside(lambda: self._digest.update(found))
+        await _run_in_thread(lambda: self._digest.update(found))
         self._seen += len(found)
         whole = self._seen == self.size
         if len(found) != length or (whole and self._digest.hexdigest() != self._ref.digest):
@@ -144,7 +144,7 @@ class BlobPieces(PayloadPieces):
         return found
 
 
-def places_of(page: Sequence[Listed], min_age: float) -> list[BlobKey]:
+def blobs_in_listing(page: Sequence[Listed], min_age: float) -> list[BlobKey]:
     """Return the blobs of a listing that are at least so many seconds old."""
     before = _clock.now() / SECOND - min_age
     old = [one.key for one in page if not min_age or one.written_at <= before]
@@ -157,14 +157,14 @@ def unavailable(org_id: str, job_id: str, reason: str) -> PayloadUnavailable:
     return PayloadUnavailable(f"the payload of a result of job {job_id} cannot be read")
 
 
-async def _aside(do: Callable[[], T]) -> T:
+async def _run_in_thread(do: Callable[[], T]) -> T:
     return await asyncio.get_running_loop().run_in_executor(_THREADS, do)
 
 
-def _named(payload: str) -> tuple[bytes, Ref]:
+def _encode(payload: str) -> tuple[bytes, Ref]:
     data = payload.encode()
     return data, ref_of(data)
 
 
-def _checked(ref: Ref, data: bytes) -> str | None:
+def _decode(ref: Ref, data: bytes) -> str | None:
     return data.decode() if ref.fits(data) else None

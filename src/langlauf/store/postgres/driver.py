@@ -29,7 +29,7 @@ from langlauf.store.blobs.large import LargePayloads
 from langlauf.store.blobs.owner import StoreIdentity
 from langlauf.store.commit_hints import announce
 from langlauf.store.deliveries import DeliveryStore, MailStore
-from langlauf.store.group_commit import MOST_WAITING, GroupCommit, Recording, letters_of, org_of
+from langlauf.store.group_commit import MOST_WAITING, GroupCommit, Recording, org_of, payload_length
 from langlauf.store.health import StoreHealth
 from langlauf.store.postgres import overview, record, submit
 from langlauf.store.postgres.access import PostgresAccess
@@ -75,7 +75,12 @@ class PostgresStore:
             self._submit_batch, name="langlauf-submits", largest=_MAX_BATCH, done=hint, holder=org_of
         )
         self._records: GroupCommit[Recording, Any] = GroupCommit(
-            self._record_batch, name="langlauf-records", largest=_MAX_BATCH, done=hint, size=letters_of, holder=org_of
+            self._record_batch,
+            name="langlauf-records",
+            largest=_MAX_BATCH,
+            done=hint,
+            size=payload_length,
+            holder=org_of,
         )
         self._cancels: GroupCommit[CancelRequest, Any] = GroupCommit(
             self._cancel_batch, name="langlauf-cancels", done=hint, holder=org_of

@@ -8,7 +8,7 @@ from langlauf.domain.attempt import Claim, ClaimRequest, Lease, LeaseRenewal
 from langlauf.domain.event import EventType
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.job import LONGEST_TIMEOUT
-from langlauf.store.sqlite.fair_choice import pick
+from langlauf.store.sqlite.fair_choice import choose_jobs
 from langlauf.store.sqlite.transaction import Row, Transaction
 
 #: The index of the analysis in a row of `claimable_jobs`.
@@ -27,7 +27,7 @@ def claim(tx: Transaction, request: ClaimRequest) -> list[Claim]:
     tx.flush()
     expires_at = after(tx.now, request.lease_seconds)
     claims: list[Claim] = []
-    for jobs in pick(tx, request):
+    for jobs in choose_jobs(tx, request):
         # Jobs accepted in this transaction are known; the others are read.
         asked = [(job,) for job in jobs if job not in tx.accepted]
         rows = tx.accepted | {row[0]: row for row in tx.each("claimable_jobs", asked)} if asked else tx.accepted

@@ -163,7 +163,10 @@ class SqliteStore(SqliteEngine):
         def rows(connection: apsw.Connection, query: str, /, **values: int) -> list[Row]:
             return connection.execute(self._queries[query], values).fetchall()
 
-        return await self._read(lambda connection: overview.look(partial(rows, connection), "all", since, most))
+        def read(connection: apsw.Connection) -> Overview:
+            return overview.read_overview(partial(rows, connection), "all", since, most)
+
+        return await self._read(read)
 
     async def pulses(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], JobFingerprint]:
         def read(connection: apsw.Connection, some: Sequence[tuple[str, str]]) -> list[Row]:

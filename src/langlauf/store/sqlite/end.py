@@ -28,7 +28,7 @@ def complete(tx: Transaction, ends: Sequence[tuple[Lease, Completed]]) -> list[b
         ended[analysis] += 1
         seconds = full_run_seconds(paced_percent, paced_at, now)
         if seconds is not None:
-            tx.ran(analysis, seconds)
+            tx.record_run_time(analysis, seconds)
         changes.append((job, outcome.result_id, now, lease.attempt))
         answers[place] = True
     if changes and tx.run_many("end_completed", changes) != len(changes):
@@ -64,7 +64,7 @@ def write_end(
         return _failed(tx, lease, held, outcome)
     if isinstance(outcome, Canceled):
         return _end_canceled(tx, held, outcome, actor=actor)
-    goes_on = _retry(tx, lease, held, outcome) if isinstance(outcome, Retry) else _given_back(tx, lease, held, outcome)
+    goes_on = _retry(tx, lease, held, outcome) if isinstance(outcome, Retry) else _give_back(tx, lease, held, outcome)
     # Refused although it holds its lease: a cancel was requested meanwhile, and the job must not continue.
     return goes_on or _end_canceled(tx, held, Canceled(by="system", reason="canceled between attempts"), actor="system")
 
@@ -135,7 +135,7 @@ def _retry(tx: Transaction, lease: Lease, held: dict[str, Any], outcome: Retry) 
     return True
 
 
-def _given_back(tx: Transaction, lease: Lease, held: dict[str, Any], outcome: Released | Lost) -> bool:
+def _give_back(tx: Transaction, lease: Lease, held: dict[str, Any], outcome: Released | Lost) -> bool:
     lost = isinstance(outcome, Lost)
     crash = outcome.crash if isinstance(outcome, Lost) else None
     crashed = crash is not None

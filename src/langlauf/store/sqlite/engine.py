@@ -19,7 +19,7 @@ from langlauf.clock import Clock
 from langlauf.domain.errors import StoreError, StoreUnavailable, StoreUnhealthy
 from langlauf.hints import Hints
 from langlauf.store.commit_hints import announce
-from langlauf.store.group_commit import GroupCommit, letters_of, org_of
+from langlauf.store.group_commit import GroupCommit, org_of, payload_length
 from langlauf.store.health import StoreHealth, StoreProblem
 from langlauf.store.queries import load
 from langlauf.store.retention import RetireBatch
@@ -90,7 +90,7 @@ class SqliteEngine:
         self._damage_scan = DamageScan(path)
         self._scanning: threading.Thread | None = None
         self._writes: GroupCommit[Any, Any] = GroupCommit(
-            self._commit, name="langlauf-writes", done=partial(announce, hints), size=letters_of, holder=org_of
+            self._commit, name="langlauf-writes", done=partial(announce, hints), size=payload_length, holder=org_of
         )
         self._reads: GroupCommit[Read, Any] = GroupCommit(
             self._read_batch, name="langlauf-reads", holder=lambda read: read.org_id

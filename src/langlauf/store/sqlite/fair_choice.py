@@ -110,7 +110,7 @@ class FreeSlots:
             self._orgs[org] += 1
 
 
-def pick(tx: Transaction, request: ClaimRequest) -> Iterator[list[int]]:
+def choose_jobs(tx: Transaction, request: ClaimRequest) -> Iterator[list[int]]:
     """Yield the jobs to claim now, set by set; the caller claims a set before it asks for the next.
 
     Another set follows only where a limit cut the one before: at the end a slot is free only if no job may use it.
@@ -121,7 +121,7 @@ def pick(tx: Transaction, request: ClaimRequest) -> Iterator[list[int]]:
         # Lost jobs that are not swept yet continue before others start; not for long where no sweep can take them.
         oldest = after(tx.now, -request.lease_seconds)
         free.keep((org, analysis) for org, analysis in tx.rows("lost_leases", now=tx.now, oldest=oldest))
-    yield from _sets(tx, free, _in_turn)
+    yield from _sets(tx, free, _next_turns)
 
 
 def _sets(
@@ -188,7 +188,7 @@ def _given_back(tx: Transaction, free: FreeSlots) -> list[int]:
     return taken
 
 
-def _in_turn(tx: Transaction, free: FreeSlots) -> list[int]:
+def _next_turns(tx: Transaction, free: FreeSlots) -> list[int]:
     """Return the next jobs in the order of turns: of each org its due retries, then its waiting jobs.
 
     An org that was held back by a limit continues from the present virtual time, like an idle one.

@@ -36,7 +36,7 @@ class RunQuery(Protocol):
     def __call__(self, query: str, /, **values: int) -> list[Row]: ...
 
 
-def look(rows: RunQuery, whose: Whose, since: Instant, most: int) -> Overview:
+def read_overview(rows: RunQuery, whose: Whose, since: Instant, most: int) -> Overview:
     """Return the overview of one org, or of all, by the queries with that prefix."""
     queues = rows(f"{whose}_queues", since=since, most=MOST_QUEUES + 1)
     return truncated_overview(

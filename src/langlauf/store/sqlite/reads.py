@@ -26,7 +26,7 @@ from langlauf.store.bounded_scan import FIRST, Position
 from langlauf.store.rows import endpoint_from, event_from, json_text, view_from
 from langlauf.store.source import PayloadPieces
 from langlauf.store.sqlite.lists import SqliteLists
-from langlauf.store.sqlite.overview import look
+from langlauf.store.sqlite.overview import read_overview
 
 #: Rows read at once, so that other reads run in between.
 _KEYS_AT_ONCE = _JOBS_AT_ONCE = 1_000
@@ -139,7 +139,7 @@ class SqliteTenantReads(SqliteLists):
 
     async def overview(self, *, since: Instant, most: int) -> Overview:
         def read(connection: apsw.Connection) -> Overview:
-            return look(partial(self._rows, connection), "read", since, most)
+            return read_overview(partial(self._rows, connection), "read", since, most)
 
         return await self._run(read)
 

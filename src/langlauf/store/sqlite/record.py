@@ -45,7 +45,7 @@ def _progress(tx: Transaction, writes: Sequence[tuple[Lease, Progress]]) -> list
     changes: list[Row] = []
     for place, job, seq, percent, step, limit in tx.each("reporting_jobs", values):
         key = (job, values[place][2], writes[place][0].job_id)
-        _tell_progress(tx, key, seq, percent, step, limit if limit == "events" else None)
+        _progress_event(tx, key, seq, percent, step, limit if limit == "events" else None)
         changes.append((job, *values[place][1:]))
         answers[place] = write_result(limit)
     _change(tx, "record_progress", changes)
@@ -71,7 +71,7 @@ def _partials(tx: Transaction, writes: Sequence[tuple[Lease, Partial]]) -> list[
         changes.append((job, *values[place][1:]))
         answers[place] = write_result(limit)
         if limit is not None:
-            _tell_progress(tx, key, seq, percent, step, limit)
+            _progress_event(tx, key, seq, percent, step, limit)
             continue
         tx.snapshot(key, seq, "partial", result_seq, percent, write)
     _change(tx, "record_partial", changes)
@@ -113,7 +113,7 @@ def _standing(tx: Transaction, held: dict[str, Any]) -> WriteResult:
     return WriteResult.REFUSED if row is None else write_result(row[0])
 
 
-def _tell_progress(tx: Transaction, key: Key, seq: int, percent: int, step: str | None, limit: str | None) -> None:
+def _progress_event(tx: Transaction, key: Key, seq: int, percent: int, step: str | None, limit: str | None) -> None:
     """Append the event of a change of progress, with the bound that the job reached by it."""
     facts = {"progress_percent": percent, "step": step} | ({} if limit is None else {"limit": limit})
     tx.event(key, seq, EventType.PROGRESS, "worker", facts)

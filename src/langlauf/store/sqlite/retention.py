@@ -139,7 +139,7 @@ def retire_batch(tx: Transaction, batch: RetireBatch) -> int:
             continue
         job, finished_at, status = due
         if batch.kind == "results":
-            removed += _entomb(tx, job, finished_at, status, batch.cutoffs)
+            removed += _remove_results(tx, job, finished_at, status, batch.cutoffs)
         elif batch.kind == "events":
             removed += tx.run("delete_events", job=job)
             tx.run("mark_events_expired", job=job, now=tx.now)
@@ -148,7 +148,7 @@ def retire_batch(tx: Transaction, batch: RetireBatch) -> int:
     return removed
 
 
-def _entomb(tx: Transaction, job: int, finished_at: Instant, status: str, limits: Cutoffs) -> int:
+def _remove_results(tx: Transaction, job: int, finished_at: Instant, status: str, limits: Cutoffs) -> int:
     partial_cutoff = limits.completed_partials if status == Status.COMPLETED else limits.partial_results
     removed = tx.run(
         "entomb_results",

@@ -56,16 +56,16 @@ class Sweep:
             page = [Lease(org_id, job_id, attempt) for org_id, job_id, attempt, _ in rows]
             requests = [SweepOne(lease=one, grace_seconds=grace_seconds, backoff=backoff) for one in page]
             answers = await asyncio.gather(*map(self._write, requests), return_exceptions=True)
-            _tell_failures(zip(page, answers, strict=True))
+            _log_failures(zip(page, answers, strict=True))
             yield [answer for answer in answers if isinstance(answer, SweptJob)]
             position = rows[-1][-1]
 
     async def _page(self, now: Instant, grace_seconds: float, position: int, limit: int) -> list[Row]:
-        values = {"now": now, **graces(grace_seconds), "after": position, "limit": limit}
+        values = {"now": now, **grace_periods(grace_seconds), "after": position, "limit": limit}
         return await self._read(lambda connection: connection.execute(self._query, values).fetchall())
 
 
-def _tell_failures(answers: Iterable[tuple[Lease, object]]) -> None:
+def _log_failures(answers: Iterable[tuple[Lease, object]]) -> None:
     """Log failures, one line per reason: an unavailable store fails a whole page for the same one."""
     failed: dict[str, list[str]] = {}
     for lease, answer in answers:
@@ -77,7 +77,7 @@ def _tell_failures(answers: Iterable[tuple[Lease, object]]) -> None:
         )
 
 
-def graces(seconds: float) -> dict[str, int]:
+def grace_periods(seconds: float) -> dict[str, int]:
     """Return the grace periods; a canceled attempt has a margin, so that its worker can still write the end."""
     return {"grace": after(0, seconds), "cancel_grace": after(0, seconds + CANCEL_MARGIN)}
 
@@ -91,13 +91,13 @@ def tidy_lanes(tx: Transaction, _: TidyLanes) -> int:
 def sweep_one(tx: Transaction, request: SweepOne) -> SweptJob | None:
     """Take the job back if it is still overdue. Idempotent."""
     lease = request.lease
-    row = tx.one("sweepable_one", **tx.fenced(lease), **graces(request.grace_seconds))
+    row = tx.one("sweepable_one", **tx.fenced(lease), **grace_periods(request.grace_seconds))
     if row is None:
         return None
     outcome = _decide(row, tx.now, request.backoff)
     # The event log says that the system ended it, not the worker.
     if write_end(tx, lease, outcome, alive=False, actor="system"):
-        return SweptJob(lease.org_id, lease.job_id, _word(outcome))
+        return SweptJob(lease.org_id, lease.job_id, _outcome_name(outcome))
     return None
 
 
@@ -115,5 +115,5 @@ def _decide(row: Row, now: Instant, backoff: Backoff) -> Lost | Retry | Failed |
     return after_loss(cancel_requested=cancel_at is not None, cancel_reason=cancel_reason, lost_before=lost_count)
 
 
-def _word(outcome: Outcome) -> str:
+def _outcome_name(outcome: Outcome) -> str:
     return type(outcome).__name__.lower()

@@ -222,7 +222,7 @@ class Transaction:
         tickets[lane] += 1
         return tickets[lane]
 
-    def ran(self, analysis: int, seconds: float) -> None:
+    def record_run_time(self, analysis: int, seconds: float) -> None:
         """Record how long a completed run took."""
         self._paces[analysis].append(seconds)
 

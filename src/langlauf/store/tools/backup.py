@@ -69,12 +69,12 @@ def back_up(path: str, target: Path, *, force: bool, watch: Watch = lambda *_: N
         raise BackupRefused(f"{target} exists: name another file, or say --force")
     if target.exists() and target.samefile(path):
         raise BackupRefused(f"{target} is the store itself")
-    with _reading(path, _opened(path)) as source, _beside(target) as making:
+    with _read_transaction(path, _open_source(path)) as source, _temporary_file(target) as making:
         refuse_unfinished(path, source)
-        tables = _copied(source, making, watch)
+        tables = _copy_pages(source, making, watch)
         size = making.stat().st_size
-        _moved(making, target, force=force)
-        _remember(path, target)
+        _rename_into_place(making, target, force=force)
+        _record_last_backup(path, target)
         return BackupReport(
             source=path,
             target=str(target),
@@ -94,7 +94,7 @@ def last_backup(path: str) -> Path | None:
     return file if file.is_absolute() and file.is_file() else None
 
 
-def _remember(path: str, target: Path) -> None:
+def _record_last_backup(path: str, target: Path) -> None:
     """Record where the backup is; a read-only folder is ignored."""
     with contextlib.suppress(OSError):
         note = os.open(f"{path}{_LAST}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -102,7 +102,7 @@ def _remember(path: str, target: Path) -> None:
             written.write(f"{target.absolute()}\n")
 
 
-def put_back(file: Path, path: str, *, force: bool, watch: Watch = lambda *_: None) -> BackupReport:
+def restore_backup(file: Path, path: str, *, force: bool, watch: Watch = lambda *_: None) -> BackupReport:
     """Restore a backup to a path. An existing store is replaced only by force, and then kept aside."""
     target = Path(path)
     there = [one for one in (target, *(Path(f"{path}{end}") for end in _BESIDE)) if one.exists()]
@@ -110,15 +110,15 @@ def put_back(file: Path, path: str, *, force: bool, watch: Watch = lambda *_: No
         raise BackupRefused(f"{there[0]} exists: name another store, or say --force, which keeps it aside")
     if target.exists() and target.samefile(file):
         raise BackupRefused(f"{file} is the store itself")
-    with _reading(str(file), _opened_backup(file)) as source:
-        _refuse_strange(file, source)
+    with _read_transaction(str(file), _open_backup(file)) as source:
+        _refuse_foreign_file(file, source)
         target.parent.mkdir(parents=True, exist_ok=True)
-        with _beside(target) as making:
-            tables = _copied(source, making, watch)
-            _rename_owner(making, _owner_in(target))
+        with _temporary_file(target) as making:
+            tables = _copy_pages(source, making, watch)
+            _rename_owner(making, _blob_owner_of(target))
             size = making.stat().st_size
-            kept = _put_aside(target) if there else None
-            _moved(making, target, force=False)
+            kept = _move_aside(target) if there else None
+            _rename_into_place(making, target, force=False)
         return BackupReport(
             source=str(file),
             target=path,
@@ -129,7 +129,7 @@ def put_back(file: Path, path: str, *, force: bool, watch: Watch = lambda *_: No
         )
 
 
-def _opened(path: str) -> apsw.Connection:
+def _open_source(path: str) -> apsw.Connection:
     try:
         return open_connection(path, read_only=True)
     except StoreUnavailable as error:
@@ -139,7 +139,7 @@ def _opened(path: str) -> apsw.Connection:
 
 
 @contextmanager
-def _reading(name: str, connection: apsw.Connection) -> Iterator[apsw.Connection]:
+def _read_transaction(name: str, connection: apsw.Connection) -> Iterator[apsw.Connection]:
     """Yield a connection with an open read transaction on the file."""
     try:
         connection.execute("BEGIN")
@@ -158,7 +158,7 @@ def _reading(name: str, connection: apsw.Connection) -> Iterator[apsw.Connection
 
 
 @contextmanager
-def _beside(target: Path) -> Iterator[Path]:
+def _temporary_file(target: Path) -> Iterator[Path]:
     """Yield a new private file in the same folder, which is deleted at the end unless it was renamed."""
     try:
         target.absolute().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -174,7 +174,7 @@ def _beside(target: Path) -> Iterator[Path]:
             one.unlink(missing_ok=True)
 
 
-def _copied(source: apsw.Connection, making: Path, watch: Watch) -> dict[str, int]:
+def _copy_pages(source: apsw.Connection, making: Path, watch: Watch) -> dict[str, int]:
     """Copy all pages, check the copy, and return its row counts."""
     copy = apsw.Connection(str(making))
     try:
@@ -187,13 +187,13 @@ def _copied(source: apsw.Connection, making: Path, watch: Watch) -> dict[str, in
     finally:
         copy.close()
     wanted = _counts(source, watch)
-    found = _checked(making, watch)
+    found = _check_copy(making, watch)
     if found != wanted:
         raise StoreError(f"the copy does not hold what it should: {found}, not {wanted}")
     return found
 
 
-def _checked(file: Path, watch: Watch) -> dict[str, int]:
+def _check_copy(file: Path, watch: Watch) -> dict[str, int]:
     """Check the copy on disk and return its row counts."""
     connection = open_untouched(file)
     try:
@@ -222,7 +222,7 @@ def _counts(connection: apsw.Connection, watch: Watch) -> dict[str, int]:
     return counts
 
 
-def _opened_backup(file: Path) -> apsw.Connection:
+def _open_backup(file: Path) -> apsw.Connection:
     try:
         with file.open("rb") as opened:
             header = opened.read(len(_HEADER))
@@ -237,7 +237,7 @@ def _opened_backup(file: Path) -> apsw.Connection:
     return open_untouched(file)
 
 
-def _refuse_strange(file: Path, source: apsw.Connection) -> None:
+def _refuse_foreign_file(file: Path, source: apsw.Connection) -> None:
     names = {str(name) for (name,) in source.execute(_TABLES)}
     if not names >= _OURS:
         raise BackupRefused(f"{file} is a SQLite file, and not a store of this program")
@@ -248,7 +248,7 @@ def _refuse_strange(file: Path, source: apsw.Connection) -> None:
     refuse_unfinished(str(file), source)
 
 
-def _owner_in(target: Path) -> bytes | None:
+def _blob_owner_of(target: Path) -> bytes | None:
     """Return the blob owner secret of the store to replace; None where there is none."""
     if not target.exists():
         return None
@@ -279,7 +279,7 @@ def _rename_owner(making: Path, replaced: bytes | None) -> None:
         connection.close()
 
 
-def _put_aside(target: Path) -> Path:
+def _move_aside(target: Path) -> Path:
     """Move the existing store aside; raise where a process has it open."""
     _refuse_in_use(target)
     mark = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
@@ -306,7 +306,7 @@ def _refuse_in_use(target: Path) -> None:
         connection.close()
 
 
-def _moved(making: Path, target: Path, *, force: bool) -> None:
+def _rename_into_place(making: Path, target: Path, *, force: bool) -> None:
     """Sync the file and rename it; a file that appeared meanwhile is overwritten only by force."""
     descriptor = os.open(making, os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -7,7 +7,7 @@ from typing import Self
 from langlauf.domain.errors import PayloadUnavailable, StoreUnavailable
 from langlauf.store.blobs.names import BlobKey, read_ref
 from langlauf.store.blobs.owner import LARGEST_MARK, OwnerMark, key_of, read_mark
-from langlauf.store.blobs.payloads import places_of
+from langlauf.store.blobs.payloads import blobs_in_listing
 from langlauf.store.blobs.protocol import Blobs
 
 
@@ -57,7 +57,7 @@ class BlockingPayloads:
         try:
             async with asyncio.timeout(self._seconds):
                 async for page in pages:
-                    found += places_of(page, min_age)
+                    found += blobs_in_listing(page, min_age)
                     if len(found) >= most:
                         break
         except TimeoutError as error:

@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from langlauf.store.blobs.files import _WORD
-from langlauf.store.blobs.names import BlobKey, escaped, read_key, read_ref, ref_of, store_name, unescaped
+from langlauf.store.blobs.names import BlobKey, escape_segment, read_key, read_ref, ref_of, store_name, unescape_segment
 
 DIGEST = "0" * 64
 #: What an org may be called, and what an imported job may be.
@@ -18,10 +18,10 @@ HOSTILE = ("..", ".", "a/../b", "/", "//", "\\", "C:", "-rf", "=me", "a\nb", "%2
 @given(JOBS | ORGS | st.sampled_from(HOSTILE))
 def test_an_id_is_one_harmless_word_and_comes_back(text: str) -> None:
     """One word that every file system and object store takes, from which the id can be read again."""
-    word = escaped(text)
+    word = escape_segment(text)
     assert _WORD.fullmatch(word)
     assert word == word.lower()
-    assert unescaped(word) == text
+    assert unescape_segment(word) == text
 
 
 @given(ORGS, ORGS)
@@ -30,7 +30,7 @@ def test_an_id_is_one_harmless_word_and_comes_back(text: str) -> None:
 @example("=me", "me")
 def test_no_two_orgs_share_a_folder(one: str, other: str) -> None:
     """Also where upper and lower case are the same."""
-    assert (escaped(one).lower() == escaped(other).lower()) == (one == other)
+    assert (escape_segment(one).lower() == escape_segment(other).lower()) == (one == other)
 
 
 @given(ORGS)

@@ -10,8 +10,8 @@ from langlauf.domain.read_models import CancelRequest
 from langlauf.store.group_commit import Recording
 from langlauf.store.sqlite.claim import RenewRequest
 from langlauf.store.sqlite.sweep import SweepOne
+from tests.simulation.environment import Fate, ListSweepable, SweepAll
 from tests.simulation.schedule import START, Failure
-from tests.simulation.stage import Fate, ListSweepable, SweepAll
 
 
 def story(seed: int, failure: Failure) -> str:

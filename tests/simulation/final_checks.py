@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from tests.simulation.disagreement import Disagreement, agree
+from tests.simulation.environment import Stage
 from tests.simulation.model import ModelJob, views_named
 from tests.simulation.oracle import JOB_FIELDS, LEASE_FIELDS, Oracle
-from tests.simulation.stage import Stage
 
 
 def _held(field: str) -> str:
