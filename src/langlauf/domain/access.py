@@ -16,56 +16,57 @@ from langlauf.domain.instant import Instant
 
 
 class Scope(StrEnum):
-    """One kind of thing to do. Every operation of the API needs one of them, or is open to everybody."""
+    """A permission. Every operation of the API requires one, or is public."""
 
     SUBMIT = "submit"
     READ = "read"
     CANCEL = "cancel"
-    #: to manage the org itself
+    #: manage the org itself
     ADMIN = "admin"
-    #: to look over all orgs: the operator's alone, never a key's
+    #: read over all orgs: for the operator only, never for a key
     OPERATE = "operate"
 
 
-#: What an operator may do, and everybody where nobody is asked for a key.
+#: The scopes of the operator, and of every caller of a store without keys.
 ALL_SCOPES = frozenset(Scope)
-#: What a key can be given.
+#: The scopes that a key can have.
 GRANTABLE_SCOPES = ALL_SCOPES - {Scope.OPERATE}
-#: What a key has unless something else is asked for.
+#: The scopes of a key unless others are requested.
 DEFAULT_SCOPES = frozenset({Scope.SUBMIT, Scope.READ, Scope.CANCEL})
-#: Who vouches for callers where nobody is asked for a key.
+#: The issuer of callers of a store without keys.
 OPEN_ISSUER = "open"
-#: Who vouches for a caller who has an id, where an id is enough.
+#: The issuer of callers with nothing but an id, under capability access.
 CAPABILITY_ISSUER = "anybody"
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """What a credential stands for, once it was found to be good."""
+    """What a valid credential allows."""
 
-    #: who vouches: the id of a key, the operator's token, or nobody in an open store
+    #: the id of a key, the operator's token, or `OPEN_ISSUER` in a store without keys
     issuer: str
-    #: None: any org the caller names
+    #: None: any org that the caller names
     org_id: str | None
     scopes: frozenset[Scope]
     expires_at: Instant | None = None
-    #: where it is about one job alone
+    #: set if it is for one job only
     job_id: str | None = None
-    #: where a person signed in with it
+    #: set if it is the session of a signed-in person
     session_id: str | None = None
-    #: a good credential of the same org that was shown although an id is enough: its requests count for that
+    #: a valid credential of the same org that came along although an id is enough: requests count against it
     shown: "Grant | None" = None
 
     @property
     def key_id(self) -> str | None:
-        """The key behind it, where there is one."""
+        """Return the id of the key behind it, or None."""
         return self.issuer if self.issuer.startswith("llk_") else None
 
     @property
     def counted_as(self) -> tuple[str, ...]:
-        """Whom it counts for within its org, from the widest down.
+        """Return the rate limit buckets that it counts against within its org, from the widest down.
 
-        A key counts for its org alone, as the operator's token does. What is handed out with one has a part: a session,
-        all tokens together, and of them those for one job; so have all who hold no more than an id.
+        A key counts against its org only, as the operator's token does. Credentials derived from one have buckets of
+        their own: a session, all tokens of a key together, and those for one job; so have all callers with nothing but
+        an id.
         """
         if self.shown is not None:
             return self.shown.counted_as
@@ -80,33 +81,33 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def operator(self) -> bool:
-        """Whether it is the operator's token, or a session begun with it; no key is, nor a caller of an open store."""
+        """Whether it is the operator's token, or a session started with it; never a key or an open store."""
         return Scope.OPERATE in self.scopes and self.issuer not in (OPEN_ISSUER, CAPABILITY_ISSUER)
 
     @property
     def guessable(self) -> bool:
-        """Whether somebody thought out what was shown: the operator's token. All else is drawn by chance, or signed."""
+        """Whether a person chose the credential: the operator's token. All others are random or signed."""
         drawn = (self.key_id, self.job_id, self.session_id)
         return self.issuer not in (OPEN_ISSUER, CAPABILITY_ISSUER) and not any(drawn)
 
 
-#: Letters and digits of keys: a double click selects the whole word, and nothing in it needs escaping anywhere.
+#: Characters of keys: a double click selects the whole word, and none needs escaping.
 KEY_ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 KEY_PREFIX = "llk_"
 ID_LENGTH = 12
-#: 32 of 62 letters: 190 bits
+#: 32 of 62 characters: 190 bits
 SECRET_LENGTH = 32
 CHECKSUM_LENGTH = 6
 _ID_END = len(KEY_PREFIX) + ID_LENGTH
 _BODY_END = _ID_END + SECRET_LENGTH
 _KEY_ID = re.compile(rf"{KEY_PREFIX}[0-9A-Za-z]{{{ID_LENGTH}}}", re.ASCII)
 _TEXT = re.compile(rf"{KEY_PREFIX}[0-9A-Za-z]{{{ID_LENGTH + SECRET_LENGTH + CHECKSUM_LENGTH}}}", re.ASCII)
-#: How long the name of a key may be.
+#: The longest name of a key.
 LONGEST_KEY_NAME = 100
 
 
 class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
-    """A key as its org's admins see it. Its id is also how its text begins."""
+    """An API key as admins of its org see it. Its text starts with its id."""
 
     key_id: str
     org_id: str
@@ -115,36 +116,36 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     created_at: Instant
     expires_at: Instant | None = None
     revoked_at: Instant | None = None
-    #: to about a minute
+    #: accurate to about a minute
     last_used_at: Instant | None = None
 
     def live(self, now: Instant) -> bool:
-        """Whether it opens anything at this moment."""
+        """Whether the key is valid now."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 
 class HashedKey(msgspec.Struct, frozen=True):
-    """A key with the hash that its text must have."""
+    """A key with the hash of its text."""
 
     key: ApiKey
     secret_hash: str
 
 
 class KeyChanges(msgspec.Struct, frozen=True):
-    """Keys that were made or revoked past a version. Version 0: there never was a key."""
+    """Keys created or revoked since a version. Version 0: no key was ever created."""
 
     version: int
     changed: list[HashedKey]
 
 
 def key_text(key_id: str, secret: str) -> str:
-    """The text of a key; it is shown once."""
+    """Return the text of a key, which is shown once."""
     body = key_id + secret
     return body + _checksum(body)
 
 
 def key_id_of(text: str) -> str | None:
-    """The id in the text of a key, None where it cannot be one."""
+    """Return the id in the text of a key, or None if it is not a valid text."""
     if _TEXT.fullmatch(text) is None or _checksum(text[:_BODY_END]) != text[_BODY_END:]:
         return None
     return text[:_ID_END]
@@ -156,7 +157,7 @@ def is_key_id(text: str) -> bool:
 
 
 def hash_key(text: bytes) -> str:
-    """What is stored of a key's text."""
+    """Return the hash under which a key's text is stored."""
     return hashlib.sha256(text).hexdigest()
 
 

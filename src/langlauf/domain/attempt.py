@@ -19,41 +19,41 @@ _LEAST_FOR_THE_END = 4
 
 
 class JobBounds(msgspec.Struct, frozen=True):
-    """The bounds of one job."""
+    """How many events and how many bytes of partials one job may store."""
 
     events: int = MOST_EVENTS
     partial_bytes: int = MOST_PARTIAL_BYTES
 
     @property
     def last_news(self) -> int:
-        """The highest number of an event that tells of progress: it says that the bound is reached.
+        """Return the highest number of a progress event: that one reports that the bound is reached.
 
-        The rest is for attempts, cancels and the end, which are stored whatever the bound.
+        The rest is for attempts, cancels and the end, which are always stored.
         """
         share = self.events // _SHARE_FOR_THE_END
         return self.events - min(_MOST_FOR_THE_END, max(_LEAST_FOR_THE_END, share))
 
 
 class WriteResult(IntEnum):
-    """What became of a write of an attempt; false where its lease is gone and the write was refused."""
+    """The result of a write of an attempt; falsy if its lease is gone and the write was refused."""
 
     REFUSED = 0
     WRITTEN = 1
-    #: the attempt holds its lease, and its job stores no further partials
+    #: written; the job stores no further partials
     PARTIALS_FULL = 2
-    #: the same, and no further progress
+    #: written; the job stores no further partials and no progress
     EVENTS_FULL = 3
 
 
 def write_result(limit_reached: str | None) -> WriteResult:
-    """What a write of an attempt that holds its lease is answered."""
+    """Return the result of a write by an attempt that holds its lease."""
     if limit_reached is None:
         return WriteResult.WRITTEN
     return WriteResult.EVENTS_FULL if limit_reached == "events" else WriteResult.PARTIALS_FULL
 
 
 def utf8_size(*texts: str | None) -> int:
-    """How many bytes texts take in UTF-8."""
+    """Return the size of texts in UTF-8."""
     return sum(len(text) if text.isascii() else len(text.encode()) for text in texts if text is not None)
 
 
@@ -61,22 +61,22 @@ HIGHEST_UNFINISHED = 99
 
 
 def stored_percent(reported: float | None) -> int:
-    """The percent of a report as it is stored: whole, not under 0, and not 100 before the end."""
+    """Return the percent that is stored for a report: whole, at least 0, and below 100 until the end."""
     return 0 if reported is None else max(0, min(HIGHEST_UNFINISHED, int(reported)))
 
 
 class Backoff(msgspec.Struct, frozen=True):
-    """The delay before try n is drawn evenly from 0 to min(cap, base · 2ⁿ) seconds."""
+    """Exponential backoff with full jitter: delay n is random between 0 and min(cap, base · 2ⁿ) seconds."""
 
     base: float = 1.0
     cap: float = 60.0
 
     def ceiling(self, retries_so_far: int) -> float:
-        """The longest delay for this many retries before; large counts cannot overflow."""
+        """Return the longest delay after this many retries; large counts cannot overflow."""
         return min(self.cap, self.base * 2.0 ** min(retries_so_far, 60))
 
     def delay(self, retries_so_far: int, draw: float) -> float:
-        """The delay for a number drawn from [0, 1)."""
+        """Return the delay for a random number from [0, 1)."""
         return self.ceiling(retries_so_far) * draw
 
 
@@ -89,22 +89,22 @@ class Lease(msgspec.Struct, frozen=True):
 
 
 class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker with free slots asks for work it knows how to do."""
+    """Request of a worker with free slots for jobs of analyses that it knows."""
 
     worker_id: str
     slots: int
     analyses: tuple[str, ...]
     lease_seconds: float
-    #: how many jobs may run at once over the whole deployment
+    #: limit of running jobs over the whole deployment
     max_running: int
-    #: how many of one analysis, where it has a limit of its own
+    #: limits per analysis, if any
     limits: Mapping[str, int] = {}
-    #: how many of one org, where there is such a limit
+    #: limit per org, if any
     max_running_org: int | None = None
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that is this worker's until its lease ends."""
+    """A job that a worker holds until its lease ends."""
 
     lease: Lease
     analysis: str
@@ -125,14 +125,14 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClaimBatch(msgspec.Struct, frozen=True):
-    """Claims, and a moment of the steady clock before they were made: a lease is never thought longer than it is."""
+    """Claims, and a monotonic time before they were made, so that a lease is never assumed to be longer than it is."""
 
     claims: list[Claim]
     asked_at: float
 
 
 class LeaseRenewal(msgspec.Struct, frozen=True):
-    """What became of a lease at a heartbeat. `cancel_reason` is set where somebody asked the job to stop."""
+    """The result of a heartbeat for one lease. `cancel_reason` is set if the job is to be canceled."""
 
     lease: Lease
     held: bool
@@ -140,20 +140,20 @@ class LeaseRenewal(msgspec.Struct, frozen=True):
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """The attempt tells how far it is."""
+    """Progress that an attempt reports."""
 
     percent: float | None = None
     step: str | None = None
-    #: got there with stored chunks and not by computing
+    #: reached with stored chunks, not by computing
     replayed: bool = False
     bounds: JobBounds = JobBounds()
 
 
 class Partial(msgspec.Struct, frozen=True, kw_only=True):
-    """The attempt shows what it has so far; payload, summary and views are JSON text."""
+    """A partial result; payload, summary and views are JSON text."""
 
     result_id: str
-    #: None where it is kept as a blob
+    #: None if it is stored as a blob
     payload: str | None
     summary: str | None = None
     percent: float | None = None
@@ -162,17 +162,17 @@ class Partial(msgspec.Struct, frozen=True, kw_only=True):
     payload_ref: str = INLINE_REF
     views: str | None = None
     bounds: JobBounds = JobBounds()
-    #: of a payload that is kept as a blob
+    #: of a payload that is stored as a blob
     blob_bytes: int = 0
 
     @property
     def stored_bytes(self) -> int:
-        """What it adds to the stored partials of its job."""
+        """Return what it adds to the stored partials of its job."""
         return self.blob_bytes + utf8_size(self.payload, self.summary, self.views)
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A chunk is done and need not be computed again; payload is JSON text."""
+    """A finished chunk, which is not computed again; payload is JSON text."""
 
     key: str
     payload: str

@@ -18,7 +18,7 @@ CHANNELS: tuple[ChannelName, ...] = ("in_app", "email", "webhook")
 DeliveryStatus = Literal["pending", "sent", "failed", "suppressed"]
 DELIVERY_STATUSES: tuple[DeliveryStatus, ...] = ("pending", "sent", "failed", "suppressed")
 
-#: The ends people are told of. A cancel is the wish of whoever canceled: no message by default.
+#: The ends that people are notified of. A cancel is deliberate: no message by default.
 TEMPLATES: dict[Status, str] = {
     Status.COMPLETED: "async.job.completed",
     Status.FAILED: "async.job.failed",
@@ -40,67 +40,67 @@ class Notification(msgspec.Struct, frozen=True):
     scheduled_at: Instant
     sent_at: Instant | None
     created_at: Instant
-    #: JSON text, kept as it is stored
+    #: JSON text, as stored
     payload_json: str
-    #: when somebody of the org had seen it, where that was said of this one alone
+    #: when it was marked as read by itself
     read_at: Instant | None = None
-    #: the endpoint that it goes to; else the address that the job named
+    #: the endpoint that it goes to; None for the target that the job named
     endpoint_id: str | None = None
     target: str | None = None
     #: messages of one lane wait for each other
     lane: str | None = None
-    #: until when somebody is sending it
+    #: until when a sender holds it
     claimed_until: Instant | None = None
-    #: from which attempt on its tries are counted: it rises when the message is replayed
+    #: the attempt from which tries are counted; a replay raises it
     tries_from: int = 0
 
 
 def dedupe_key(job_id: str, channel: ChannelName, template_key: str) -> str:
-    """The key that makes a second message of the same kind impossible."""
+    """Return the key that prevents a second message of the same kind."""
     return f"{job_id}:{channel}:{template_key}"
 
 
-#: What an endpoint can subscribe to: the last word of the outbound names.
+#: What an endpoint can subscribe to: the last word of the outbound types.
 Subject = Literal["queued", "started", "partial", "completed", "failed", "canceled"]
 SUBJECTS: tuple[Subject, ...] = ("queued", "started", "partial", "completed", "failed", "canceled")
-#: What every endpoint hears of unless it says otherwise.
+#: The default subjects of an endpoint.
 FINAL_SUBJECTS: tuple[Subject, ...] = ("completed", "failed", "canceled")
-#: What people are written to about by e-mail.
+#: The subjects of e-mails.
 MAIL_SUBJECTS: tuple[Subject, ...] = ("completed", "failed")
-#: All mails of an org wait for each other: there is one server that takes them.
+#: All mails of an org share a lane: one server takes them.
 MAIL_LANE = "mail"
-#: How many endpoints an org may have.
+#: The most endpoints of an org.
 MOST_ENDPOINTS = 100
-#: Where a job's own webhook stands in the key that makes a second message impossible.
+#: Stands for the endpoint in the dedupe key of a job's own webhook.
 JOB_WEBHOOK = "job"
 
 _OUTSIDE: dict[EventType, str] = {kind: str(name).rpartition(".")[2] for kind, name in OUTBOUND.items()}
 
 
 def subject_of(template_key: str) -> str:
-    """What a message is about, from its template."""
+    """Return the subject of a message, from its template."""
     return template_key.rpartition(".")[2]
 
 
 def template_of(kind: EventType) -> str:
-    """The template of a message about an event that goes out."""
+    """Return the template of a message about an outbound event."""
     return f"async.job.{_OUTSIDE[kind]}"
 
 
 class Subscription(msgspec.Struct, frozen=True, kw_only=True):
-    """What a submission asks to be told, and where. At most one for each channel."""
+    """Where a submission asks to be notified. At most one for each channel."""
 
     channel: ChannelName
-    #: a web address, or one for mail
+    #: a URL or a mail address
     target: str
-    #: messages with the same lane wait for each other: one of a few for web addresses, or `mail`
+    #: messages of one lane wait for each other: one of a few for URLs, or `mail`
     lane: str
-    #: the language that people are written to in
+    #: the language of the message
     language: str | None = None
 
 
 class WebhookEndpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """An address of an org that is called. Its secret is not kept: it is made from this store's own and `version`."""
+    """A webhook endpoint of an org. Its secret is derived from the store's own and `version`, not stored."""
 
     org_id: str
     endpoint_id: str
@@ -108,46 +108,46 @@ class WebhookEndpoint(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     subjects: tuple[Subject, ...]
     created_at: Instant
-    #: which secret signs; the one before is good until `former_until`
+    #: the version of the signing secret; the previous one is valid until `former_until`
     version: int = 1
     former_until: Instant | None = None
-    #: set where nothing is sent any more, and why
+    #: set if nothing is sent any more, and why
     disabled_at: Instant | None = None
     disabled_reason: str | None = None
-    #: how often in a row it could not be told, since when, and until when it is left alone
+    #: consecutive failures, since when, and until when delivery is paused
     failures: int = 0
     failing_since: Instant | None = None
     paused_until: Instant | None = None
 
 
 class EndpointChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be different about an endpoint; None leaves it as it is."""
+    """Changes of an endpoint; None leaves a field unchanged."""
 
     org_id: str
     endpoint_id: str
     name: str | None = None
     subjects: tuple[Subject, ...] | None = None
-    #: True sends again, and forgets what went wrong; False stops, and gives up what waits
+    #: True resumes delivery and resets failures; False stops it and drops waiting messages
     enabled: bool | None = None
     reason: str | None = None
-    #: makes a new secret; the one before stays good for so many seconds
+    #: creates a new secret; the previous one stays valid for this many seconds
     rotate_seconds: float | None = None
 
 
 class DeliveryClaim(msgspec.Struct, frozen=True, kw_only=True):
-    """Asks for messages that are due: so many in all, so many of a lane at once, each for a while."""
+    """Request for due messages: the most in all, the most per lane, and how long they are held."""
 
     most: int
     most_of_lane: int
     claim_seconds: float
-    #: failures in a row after which a lane is tried with one message at a time
+    #: consecutive failures after which a lane sends one message at a time
     cautious_after: int
-    #: whether mail is among it; a process that cannot send any leaves it to others
+    #: whether mail is included; a process without a mail server leaves it to others
     with_mail: bool = True
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
-    """A message that is about to be sent, with all that its sender needs."""
+    """A claimed message, with everything that its sender needs."""
 
     org_id: str
     notification_id: str
@@ -157,46 +157,46 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     created_at: Instant
     #: JSON text: job_id, status, event_seq, event_id, trace_id, result_id; for mail also language
     payload_json: str
-    #: counts the claims of this message; what is written about another attempt is refused
+    #: counts the claims of this message; writes of another attempt are refused
     attempt: int
-    #: which try it is since it was made or replayed, from 1 on
+    #: counts tries since it was created or replayed, from 1
     try_number: int
-    #: where it goes: the address of the endpoint as it is now, or the job's own
+    #: the current URL of the endpoint, or the target of the job
     target: str
     lane: str
     endpoint_id: str | None
     version: int | None
     former_until: Instant | None
-    #: how often in a row the lane could not be told before this
+    #: consecutive failures of the lane before this attempt
     lane_failures: int
-    #: the trace that the job's request belonged to, where it named one
+    #: the trace context of the job's request, if any
     traceparent: str | None
 
 
 class DeliveryEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """How an attempt to send went. `retry_delay` is set where it is to be tried again."""
+    """The result of a delivery attempt. `retry_seconds` is set if it is retried."""
 
     org_id: str
     notification_id: str
     attempt: int
-    #: `pending` where it is tried again after `retry_delay`
+    #: `pending` if it is retried after `retry_seconds`
     status: DeliveryStatus
     seconds: float
     retry_seconds: float = 0.0
     status_code: int | None = None
     error: str | None = None
-    #: the beginning of what the receiver answered, without secrets
+    #: the start of the receiver's response, without secrets
     reply: str | None = None
-    #: how long its lane is left alone; None where the lane is well
+    #: how long its lane pauses; None if the lane works
     pause_seconds: float | None = None
-    #: whether the lane was at fault; a message that can never be sent says nothing about its lane
+    #: whether the lane is at fault; a message that can never be sent says nothing about its lane
     lane_failed: bool = False
-    #: why its endpoint is not called any more
+    #: why its endpoint is disabled
     disable: str | None = None
 
 
 class DeliveryAttempt(msgspec.Struct, frozen=True):
-    """One line of the log of deliveries. Fields are in the order of the table's columns."""
+    """One entry of the delivery log. Fields are in the order of the table's columns."""
 
     org_id: str
     notification_id: str
@@ -217,39 +217,38 @@ class DeliveryFilter(msgspec.Struct, frozen=True, kw_only=True):
     endpoint_id: str | None = None
     job_id: str | None = None
     status: DeliveryStatus | None = None
-    #: the position of the last one of the page before
+    #: the position of the last one of the previous page
     before: tuple[Instant, str] | None = None
     limit: int = 50
 
 
 class DeliveryReplay(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages to send again under their old ids: one, or those of an endpoint that failed since an instant."""
+    """Messages to send again under their ids: one, or those of an endpoint that failed since a time."""
 
     org_id: str
     notification_id: str | None = None
     endpoint_id: str | None = None
     since: Instant | None = None
-    #: also those that arrived
+    #: include delivered ones
     sent_too: bool = False
-    #: so many and no more
+    #: the most messages to replay
     most: int = 1_000
 
 
 class DeliveryStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """How sending goes, over all orgs: for operators."""
+    """Delivery statistics over all orgs, for operators."""
 
     pending: dict[ChannelName, int]
-    #: since when the longest overdue message of a lane that is not paused is due
+    #: when the most overdue message became due, paused lanes aside
     oldest_due: Instant | None
     paused_lanes: int
     disabled_endpoints: int
 
 
 def retry_delay(schedule: Sequence[float], try_number: int, draw: float) -> float | None:
-    """How long to wait after a try that failed; None after the last one. `draw` is chance, from 0 up to 1.
+    """Return the delay after a failed try, or None after the last one. `draw` is random, from 0 to 1.
 
-    Up to a fifth is added, never taken away: whoever failed at the same moment does not come back at the same moment,
-    and nobody comes earlier than told.
+    Up to a fifth is added, never subtracted: retries of simultaneous failures spread out, and none is early.
     """
     if try_number > len(schedule):
         return None

@@ -1,8 +1,8 @@
-"""What becomes of a message: what its channel tells of one try, and what follows from that.
+"""The outcome of a delivery attempt, and what follows from it.
 
-The rules of webhooks: any 2xx is an arrival. 410 says that nobody is there any more. All else, redirects and addresses
-that must not be called among it, is a failure that may pass: somebody may put it right, and nothing is lost by trying
-again. A lane that fails again and again is left alone for longer and longer, and in the end its endpoint is disabled.
+Webhooks: any 2xx is a success. 410 means that the receiver is gone for good. Everything else, including redirects and
+refused addresses, is a temporary failure: it can be repaired, and retrying loses nothing. A lane that keeps failing is
+paused for longer and longer, and in the end its endpoint is disabled.
 """
 
 from collections.abc import Sequence
@@ -16,18 +16,18 @@ from langlauf.domain.delivery import Delivery, DeliveryEnd, DeliveryStatus, retr
 from langlauf.domain.instant import Instant, seconds_between, to_datetime
 from langlauf.domain.redact import clean_text
 
-#: `sent`, it arrived; `later`, to be tried again; `never`, trying again would not help; `suppressed`, nobody sends it.
+#: `sent`: delivered; `later`: retried; `never`: retrying would not help; `suppressed`: not to be sent.
 Verdict = Literal["sent", "later", "never", "suppressed"]
 
-#: Failures of a lane in a row from which on it is left alone for a while, and is tried with one message at a time.
+#: Consecutive failures after which a lane pauses, and then sends one message at a time.
 PAUSE_AFTER_FAILURES = 5
 _FIRST_PAUSE = 60.0
 _LONGEST_PAUSE = 3_600.0
-#: The one error for whatever went wrong at a receiver inside a network.
+#: The only error that an org sees of a receiver on a private network.
 CONCEALED_ERROR = "not taken"
-#: How long we wait at most because a receiver says so.
+#: The longest `Retry-After` that is honored.
 LONGEST_RETRY_AFTER = 86_400.0
-#: An endpoint that was not reached for so long is not called any more.
+#: An endpoint that was unreachable for this long is disabled.
 DISABLE_AFTER_SECONDS = 5 * 86_400.0
 _LONGEST_ERROR = 500
 _LONGEST_REPLY = 1_000
@@ -39,26 +39,26 @@ _ASKS_FOR_PATIENCE = (429, 503)
 
 
 class DeliveryOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a channel tells of one try to send."""
+    """What a channel reports about one attempt."""
 
     verdict: Verdict
     #: why it was not sent, for people
     error: str | None = None
     status_code: int | None = None
-    #: the beginning of what the receiver answered
+    #: the start of the receiver's response
     reply: str | None = None
-    #: the receiver asks to be left alone for so many seconds
+    #: seconds that the receiver asked to wait
     retry_after: float | None = None
-    #: whether others that go the same way would have failed too
+    #: whether other messages of the lane would have failed too
     lane_failed: bool = False
-    #: why its endpoint must not be called any more
+    #: why its endpoint must be disabled
     disable: str | None = None
-    #: what happened at a receiver of which the org is told nothing: for the operator's log alone
+    #: details of a private receiver, for the operator's log only
     detail: str | None = None
 
 
 def outcome_of_status(status_code: int, retry_after: str | None, reply: str, now: Instant) -> DeliveryOutcome:
-    """What a receiver's answer means."""
+    """Return what the status of a response means."""
     if status_code in _ARRIVED:
         return DeliveryOutcome(verdict="sent", status_code=status_code, reply=reply)
     if status_code == _GONE:
@@ -74,10 +74,10 @@ def outcome_of_status(status_code: int, retry_after: str | None, reply: str, now
 
 
 def conceal_details(outcome: DeliveryOutcome) -> DeliveryOutcome:
-    """What an org is told of a receiver inside a network: whether it took the message, and nothing else.
+    """Return what an org may see of a receiver on a private network: success or failure, and nothing else.
 
-    Neither the answer nor the way in which it failed is told, also not by when the next try comes or by an endpoint
-    that is disabled: an org could read and scan with it what only this server reaches.
+    Neither the response nor the kind of failure is shown, nor revealed by the time of the next retry or by disabling
+    the endpoint: with it an org could read and scan what only this server reaches.
     """
     if outcome.verdict == "sent":
         return DeliveryOutcome(verdict="sent", detail=f"the receiver answered {outcome.status_code}")
@@ -86,7 +86,7 @@ def conceal_details(outcome: DeliveryOutcome) -> DeliveryOutcome:
 
 
 def read_retry_after(text: str | None, now: Instant) -> float | None:
-    """How long a receiver asks to be left alone: seconds, or a date; None where it says nothing that can be read."""
+    """Return the seconds of a `Retry-After` header, or None if it cannot be read."""
     if text is None:
         return None
     text = text.strip()
@@ -101,7 +101,7 @@ def read_retry_after(text: str | None, now: Instant) -> float | None:
 
 
 def pause_after(failures: int) -> float | None:
-    """How long a lane is left alone after so many failures in a row."""
+    """Return how long a lane pauses after so many consecutive failures."""
     if failures < PAUSE_AFTER_FAILURES:
         return None
     doublings = min(failures - PAUSE_AFTER_FAILURES, 10)
@@ -118,7 +118,7 @@ def settle_delivery(
     now: Instant,
     failing_since: Instant | None = None,
 ) -> DeliveryEnd:
-    """What is noted about a try. `failing_since` is when the lane's last trouble began, where it has some."""
+    """Return what is recorded about an attempt. `failing_since` is when the lane started to fail."""
     wait = retry_delay(schedule, delivery.try_number, draw) if outcome.verdict == "later" else None
     failures = delivery.lane_failures + 1
     pause = None
@@ -129,7 +129,7 @@ def settle_delivery(
         notification_id=delivery.notification_id,
         attempt=delivery.attempt,
         status=_status(outcome, wait),
-        # How long it took would tell a port that is closed from one that nothing answers at.
+        # The duration would distinguish a closed port from a silent one.
         seconds=seconds if outcome.detail is None else 0.0,
         retry_seconds=0.0 if wait is None else max(wait, outcome.retry_after or 0.0),
         status_code=outcome.status_code,
@@ -159,11 +159,11 @@ def _hopeless(outcome: DeliveryOutcome, failures: int, failing_since: Instant | 
 
 
 def clean_error(text: str | None) -> str | None:
-    """What went wrong, for people to read, without secrets."""
+    """Return an error text for people, without secrets."""
     return None if text is None else clean_text(text, _LONGEST_ERROR)
 
 
 def excerpt(text: str | None) -> str:
-    """The beginning of an answer: for people to read, without secrets and without what moves a terminal."""
+    """Return the start of a response for people, without secrets and control characters."""
     shown = "".join(one if one.isprintable() or one in "\n\t" else "\N{REPLACEMENT CHARACTER}" for one in text or "")
     return clean_text(shown, _LONGEST_REPLY)

@@ -12,35 +12,35 @@ from langlauf.domain.job import DEFAULT_RETRY_AFTER, JobRecord, PriorityClass
 
 SHORTEST_POLL = 1
 LONGEST_POLL = 30
-#: A finished job changes only when retention takes its parts.
+#: A finished job changes only when retention removes parts of it.
 POLL_WHEN_DONE = 60
 SHORTEST_RETRY = 1
 LONGEST_RETRY = 300
-#: Progress over a shorter time tells nothing: many a run jumps ahead when it has read its input.
+#: Progress over a shorter time is no measure: many runs jump ahead after reading their input.
 _SHORTEST_MEASURE = 1.0
-#: With so many percent made in its own time, a run is estimated by its own pace alone.
+#: With this much percent of its own, a run is estimated by its own pace only.
 _ENOUGH_PERCENT = 20
-#: A run that takes longer than expected is given this share of the time since its last progress, and so on.
+#: An overdue run is given this share of the time since its last progress, again and again.
 _OVERDUE_SHARE = 0.1
-#: From a run that made less than this in its own time one cannot tell how long a whole one takes.
+#: A run with less percent of its own does not show how long a whole run takes.
 _LEAST_OF_A_WHOLE = 50
 
 
-#: A range is told from so many steps over so many seconds on, and from the latest of them alone.
+#: A range needs this many steps over this many seconds, and uses the latest steps only.
 _LEAST_STEPS, _LEAST_SECONDS, _LATEST_STEPS = 5, 10.0, 20
-#: No estimate is surer than this share of itself; one that is less sure than by this factor is not told.
+#: The least relative error that is assumed, and the widest ratio of a range that is shown.
 _LEAST_DOUBT, _WIDEST = 0.15, 3.0
 
 
 class ProgressStep(msgspec.Struct, frozen=True):
-    """A moment at which an attempt said how far it is."""
+    """Progress that an attempt reported, and when."""
 
     at: Instant
     percent: int
 
 
 class RemainingRange(msgspec.Struct, frozen=True):
-    """How long it probably still takes, from and to, in seconds; and from how many steps that is known."""
+    """The probable remaining seconds, from and to, and the number of steps behind the estimate."""
 
     low: float
     high: float
@@ -48,20 +48,20 @@ class RemainingRange(msgspec.Struct, frozen=True):
 
 
 class RunProgress(msgspec.Struct, frozen=True):
-    """An attempt under way, as far as estimates need it. The last three are of this attempt alone."""
+    """A running attempt, as estimates need it. The last three fields are of this attempt only."""
 
     org_id: str
     analysis: str
     started_at: Instant
     percent: int
-    #: from where on its progress was made in its own time; no instant where it has not got beyond an earlier attempt
+    #: where its own progress starts; no time if it is not beyond an earlier attempt yet
     paced_percent: int
     paced_at: Instant | None
     progress_at: Instant | None
 
 
 def run_progress(job: JobRecord) -> RunProgress:
-    """The current attempt of a job that has started."""
+    """Return the current attempt of a job that has started."""
     return RunProgress(
         job.org_id,
         job.analysis,
@@ -74,7 +74,7 @@ def run_progress(job: JobRecord) -> RunProgress:
 
 
 def remaining_seconds(run: RunProgress, now: Instant, typical: float | None) -> float | None:
-    """How long the run probably still takes; None where nothing is known. Never nothing at all while it goes on."""
+    """Return the probable remaining seconds of a run, or None if nothing is known. Never 0 while it runs."""
     by_pace, by_others = _by_pace(run, now), _by_others(run, now, typical)
     if by_pace is None and by_others is None:
         by_pace = _by_time(run, now)
@@ -90,7 +90,7 @@ def remaining_seconds(run: RunProgress, now: Instant, typical: float | None) -> 
 
 
 def _by_pace(run: RunProgress, now: Instant) -> float | None:
-    """As if it went on as quickly as it did so far."""
+    """Estimate by the pace so far."""
     made = run.percent - run.paced_percent
     if run.paced_at is None or run.progress_at is None or made <= 0:
         return None
@@ -101,13 +101,13 @@ def _by_pace(run: RunProgress, now: Instant) -> float | None:
 
 
 def _by_time(run: RunProgress, now: Instant) -> float | None:
-    """Where nothing better is known: as if all of the time so far had gone into what was made."""
+    """Estimate as if all time so far had gone into the progress made, if nothing better is known."""
     made = run.percent - run.paced_percent
     return None if run.paced_at is None or made <= 0 else _since(run.paced_at, now) * (100 - run.percent) / made
 
 
 def _by_others(run: RunProgress, now: Instant, typical: float | None) -> float | None:
-    """As if it took as long as the runs before it. What it did not have to compute, it has gained."""
+    """Estimate by the duration of earlier runs, minus what this one did not have to compute."""
     if typical is None:
         return None
     if run.paced_at is None:
@@ -120,11 +120,10 @@ def _since(start: Instant, now: Instant) -> float:
 
 
 def remaining_range(steps: Sequence[ProgressStep], now: Instant) -> RemainingRange | None:
-    """How long a run probably still takes, by the pace of its own latest steps; None where that would be a guess.
+    """Return the probable remaining time by the pace of the latest steps, or None if it would be a guess.
 
-    Nothing is told before there are some steps over some time, nor where the steps were so uneven that the range would
-    be too wide. The time since the last step is gone: it is taken off, not averaged in. A run that should have ended by
-    now is not told of either.
+    There must be enough steps over enough time, and they must be even enough for a useful range. The time since the
+    last step is subtracted, not averaged in. There is no range for a run that should have ended by now.
     """
     rises = _rises(steps)[-_LATEST_STEPS - 1 :]
     if len(rises) <= _LEAST_STEPS or seconds_between(rises[0].at, rises[-1].at) < _LEAST_SECONDS:
@@ -141,7 +140,7 @@ def remaining_range(steps: Sequence[ProgressStep], now: Instant) -> RemainingRan
 
 
 def _rises(steps: Sequence[ProgressStep]) -> list[ProgressStep]:
-    """The steps at which it got further."""
+    """Return the steps at which the percent rose."""
     rises: list[ProgressStep] = []
     for step in steps:
         if not rises or step.percent > rises[-1].percent:
@@ -150,13 +149,13 @@ def _rises(steps: Sequence[ProgressStep]) -> list[ProgressStep]:
 
 
 def _doubt(paces: Sequence[float], pace: float) -> float:
-    """How far off a mean of so many paces may be: twice its standard error, as a share of it."""
+    """Return the relative error of a mean pace: twice its standard error."""
     variance = sum((one - pace) ** 2 for one in paces) / (len(paces) - 1)
     return 2 * math.sqrt(variance / len(paces)) / pace if pace > 0 else 1.0
 
 
 def full_run_seconds(paced_percent: int, paced_at: Instant | None, end: Instant) -> float | None:
-    """How long a run would have taken that computed everything itself; None where this one did too little of it."""
+    """Return how long a run takes that computes everything, or None if this one computed too little of it."""
     made = 100 - paced_percent
     if paced_at is None or made < _LEAST_OF_A_WHOLE:
         return None
@@ -164,7 +163,7 @@ def full_run_seconds(paced_percent: int, paced_at: Instant | None, end: Instant)
 
 
 def poll_seconds(job: JobRecord, remaining: float | None) -> int:
-    """Whole seconds a client should wait before it asks again."""
+    """Return the whole seconds that a client should wait before the next poll."""
     if job.terminal:
         return POLL_WHEN_DONE
     if remaining is None:
@@ -173,14 +172,14 @@ def poll_seconds(job: JobRecord, remaining: float | None) -> int:
 
 
 def retry_after_seconds(until_room: float | None) -> int:
-    """Whole seconds after which a refused submission is worth another try."""
+    """Return the whole seconds after which a refused submission should be retried."""
     if until_room is None:
         return DEFAULT_RETRY_AFTER
     return max(SHORTEST_RETRY, min(LONGEST_RETRY, math.ceil(until_room)))
 
 
 class Lane(msgspec.Struct, frozen=True):
-    """The waiting jobs of one org and analysis, and the turn of that org."""
+    """The waiting jobs of one org and analysis, and the org's turn."""
 
     org_id: str
     analysis: str
@@ -189,18 +188,18 @@ class Lane(msgspec.Struct, frozen=True):
 
 
 class QueueLoad(msgspec.Struct, frozen=True):
-    """All that waits and runs, at one moment: over the whole deployment."""
+    """All waiting and running jobs of the deployment at one moment."""
 
     seen_at: Instant
     lanes: Sequence[Lane]
     runs: Sequence[RunProgress]
-    #: what a run of an analysis took lately, in seconds
+    #: recent duration of a run, in seconds, by analysis
     paces: Mapping[str, float]
     virtual_now: int
 
 
 class TicketRange(msgspec.Struct, frozen=True):
-    """The waiting jobs of one org, analysis and class: the first and the last, and how many wait in their lane."""
+    """The waiting jobs of one org, analysis and class: first and last ticket, and the length of their lane."""
 
     analysis: str
     priority_class: PriorityClass
@@ -212,7 +211,7 @@ class TicketRange(msgspec.Struct, frozen=True):
 
 
 class RunningLimits(msgspec.Struct, frozen=True):
-    """How many jobs run at once."""
+    """How many jobs may run at once."""
 
     slots: int
     per_org: int | None
@@ -220,10 +219,10 @@ class RunningLimits(msgspec.Struct, frozen=True):
 
 
 def jobs_ahead(job: JobRecord, ranks: Sequence[TicketRange]) -> dict[str, float]:
-    """How many jobs of its org start before a waiting one, by analysis. Without a ticket it is behind all of its class.
+    """Return how many jobs of its org start before a waiting one, by analysis.
 
-    Tickets are not given out again: where jobs were canceled, those that wait are taken to be spread evenly. The ranks
-    may be a little older than the job: where its own is not there yet, tickets have begun with 1.
+    Without a ticket it is last of its class. Tickets are not reused: after cancels, waiting jobs are assumed to be spread evenly. The ranges may be slightly
+    older than the job: if its own is missing, tickets start at 1.
     """
     tickets: defaultdict[str, int] = defaultdict(int)
     for rank in ranks:

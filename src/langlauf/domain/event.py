@@ -14,7 +14,7 @@ ActorType = Literal["system", "worker", "user"]
 
 
 class EventType(StrEnum):
-    """The kinds of events. Each is written in the transaction of the change it tells of."""
+    """The types of events. Each is written in the transaction of the change that it reports."""
 
     QUEUED = "job.queued"
     """The job was accepted."""
@@ -31,20 +31,20 @@ class EventType(StrEnum):
     FAILED = "job.failed"
     """The job ended with an error."""
     CANCEL_REQUESTED = "job.cancel_requested"
-    """Somebody asked a running job to stop."""
+    """A running job was asked to stop."""
     CANCELED = "job.canceled"
     """The job was stopped."""
     RETRY_SCHEDULED = "job.retry_scheduled"
-    """An attempt failed and another one is due at a known time."""
+    """An attempt failed, and the next one is scheduled."""
     TIMEOUT = "job.timeout"
-    """An attempt ran out of time."""
+    """An attempt exceeded its timeout."""
     LEASE_LOST = "job.lease_lost"
     """The worker of an attempt vanished."""
     RELEASED = "job.released"
-    """An attempt was given back at shutdown."""
+    """An attempt was released at shutdown."""
 
 
-#: The state a job is in after the event; kinds that are not here leave it as it was.
+#: The state of a job after the event; other types leave it unchanged.
 STATE_AFTER: dict[EventType, Status] = {
     EventType.QUEUED: Status.QUEUED,
     EventType.RUNNING: Status.RUNNING,
@@ -54,7 +54,7 @@ STATE_AFTER: dict[EventType, Status] = {
     EventType.CANCELED: Status.CANCELED,
 }
 
-#: The kinds that end a job, and with it its log.
+#: The types that end a job and its log.
 FINAL_EVENTS = frozenset(kind for kind, state in STATE_AFTER.items() if state in TERMINAL)
 
 
@@ -68,7 +68,7 @@ class Event(msgspec.Struct, frozen=True):
     event_type: EventType
     occurred_at: Instant
     actor_type: ActorType
-    #: JSON text, kept as it is stored
+    #: JSON text, as stored
     payload_json: str
     trace_id: str
     request_id: str
@@ -79,7 +79,7 @@ CLOUD_EVENT_MEDIA_TYPE = "application/cloudevents+json"
 
 
 class OutboundType(StrEnum):
-    """The kinds that leave the house."""
+    """The types of events that are sent to other systems."""
 
     QUEUED = "api.analyze.job.queued"
     STARTED = "api.analyze.job.started"
@@ -89,7 +89,7 @@ class OutboundType(StrEnum):
     CANCELED = "api.analyze.job.canceled"
 
 
-#: Which stored event goes out as which kind; the others stay inside.
+#: The outbound type of each stored event; the others are internal.
 OUTBOUND: dict[EventType, OutboundType] = {
     EventType.QUEUED: OutboundType.QUEUED,
     EventType.RUNNING: OutboundType.STARTED,
@@ -101,7 +101,7 @@ OUTBOUND: dict[EventType, OutboundType] = {
 
 
 class JobEventData(msgspec.Struct, kw_only=True):
-    """What an outbound event tells about its job; the rest is at the job's own address."""
+    """What an outbound event says about its job; the rest is at the job's URL."""
 
     job_id: str
     org_id: str
@@ -113,7 +113,7 @@ class JobEventData(msgspec.Struct, kw_only=True):
 
 
 class CloudEvent(msgspec.Struct, kw_only=True):
-    """One outbound event. `id` is the same on every repetition, so that a receiver can tell them apart."""
+    """One outbound event. `id` stays the same when it is sent again, so that a receiver can drop repetitions."""
 
     specversion: Literal["1.0"] = "1.0"
     id: Uuid
@@ -121,14 +121,14 @@ class CloudEvent(msgspec.Struct, kw_only=True):
     type: OutboundType
     subject: str
     time: datetime
-    #: the same moment under the name that Standard Webhooks uses
+    #: the same time under the name of Standard Webhooks
     timestamp: datetime
     datacontenttype: Literal["application/json"] = "application/json"
     data: JobEventData
 
 
 def event_source(public_url: str | None, prefix: str) -> str:
-    """Where events come from: the address of the API, or, where nobody said which it is, its path, which stays."""
+    """Return the source of events: the URL of the API, or its path if no public URL is set."""
     return f"{public_url.rstrip('/')}{prefix}" if public_url else prefix
 
 
@@ -145,9 +145,9 @@ def cloud_event(
     result_id: str | None,
     source: str,
 ) -> CloudEvent:
-    """A stored event as it goes out. The feed and the webhooks both make it here, so they tell the same.
+    """Return a stored event as a CloudEvent. Feed and webhooks share it, so they say the same.
 
-    Its id is that of the stored event: the same on every way out, and on every repetition.
+    Its id is that of the stored event, on every channel and on every repetition.
     """
     moment = to_datetime(occurred_at)
     news = JobEventData(
@@ -170,18 +170,18 @@ def cloud_event(
     )
 
 
-#: A place of another store says when, not where: reading goes on so much earlier, and what comes twice has the same id.
+#: A position of another store has a time only: reading resumes this much earlier, and repetitions have the same id.
 FEED_OVERLAP: Instant = 60 * SECOND
-#: Events that are looked at for a page, however few of them are of the wanted kinds.
+#: Events scanned per page, however few of them match.
 FEED_SCAN_LIMIT = 1_000
 
 
 class FeedPosition(msgspec.Struct, frozen=True):
-    """A place in a feed: behind one event, which need not be there any more."""
+    """A position in a feed: after one event, which may be gone by now."""
 
-    #: which store counted the mark, and in which life of it
+    #: the store that counted the mark, and its incarnation
     life: str
-    #: the order of commits as that store counts it
+    #: the order of commits in that store
     mark: int
     #: when the event occurred
     at: Instant
@@ -190,28 +190,28 @@ class FeedPosition(msgspec.Struct, frozen=True):
 
 
 class FeedEvent(msgspec.Struct, frozen=True):
-    """An event with the place behind it."""
+    """An event with the position after it."""
 
     event: Event
     place: FeedPosition
-    #: what the job had to show when it failed; the events of snapshots name theirs themselves
+    #: the latest result of a failed job; events of snapshots name theirs themselves
     result_id: str | None = None
 
 
 class FeedPage(msgspec.Struct, frozen=True):
-    """The next part of a feed."""
+    """The next page of a feed."""
 
     events: list[FeedEvent]
-    #: where to go on, also where nothing was found; None while there is nothing to be behind
+    #: where to continue, also after an empty page; None if the feed is empty
     after: FeedPosition | None
-    #: it was cut short, so there may be more already
+    #: the page was cut, so there may be more already
     more: bool
-    #: something is committed that may not be told yet, because what comes before it is not
+    #: later events are committed, but held back until an earlier one is
     held: bool = False
 
 
 class FeedRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Which events to give. Without a place the feed begins with the oldest; `latest` gives where it ends now."""
+    """Which events to return. Without a position the feed starts with the oldest; `latest` returns its end."""
 
     after: FeedPosition | None = None
     latest: bool = False
@@ -227,9 +227,9 @@ _told = msgspec.json.Decoder(_Told)
 
 
 def to_cloud_event(told: FeedEvent, source: str) -> CloudEvent:
-    """A stored event as the world outside gets it."""
+    """Return an event of the feed as a CloudEvent."""
     event, result_id = told.event, told.result_id
-    with suppress(msgspec.MsgspecError):  # what an earlier system wrote may be anything
+    with suppress(msgspec.MsgspecError):  # payloads of an earlier system may hold anything
         result_id = _told.decode(event.payload_json).result_id or result_id
     return cloud_event(
         event_id=event.event_id,

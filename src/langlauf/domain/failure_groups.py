@@ -1,4 +1,4 @@
-"""What went wrong, by cause: failed jobs whose analysis, code and message are alike are one group."""
+"""Failed jobs grouped by cause: the same analysis, error code and message pattern."""
 
 import hashlib
 import re
@@ -8,8 +8,7 @@ import msgspec
 
 from langlauf.domain.instant import Instant
 
-#: What differs from one failure to the next without being another cause, the longest first: addresses and paths, ids,
-#: what stands in quotes, and words with digits in them.
+#: What varies between failures of one cause, the longest first: URLs and paths, quoted text, and words with digits.
 _VARIABLE = re.compile(
     r"""\b[a-z][a-z0-9+.-]*://[^\s'"<>]+"""
     r"""|"[^"\n]{0,200}"|(?<!\w)'[^'\n]{0,200}'(?!\w)|`[^`\n]{0,200}`|«[^»\n]{0,200}»|„[^“\n]{0,200}“"""
@@ -23,7 +22,7 @@ _KEY_DIGITS = 16
 
 
 class FailedJob(msgspec.Struct, frozen=True):
-    """A failed job, as far as its cause goes."""
+    """A failed job, as grouping needs it."""
 
     job_id: str
     analysis: str
@@ -31,50 +30,50 @@ class FailedJob(msgspec.Struct, frozen=True):
     error_message: str
     queued_at: Instant
     failed_at: Instant
-    #: whether somebody has had it run again already
+    #: whether it has been retried already
     repeated: bool
 
 
 class FailureGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Failures with one cause. The newest one is the example."""
+    """Failures of one cause. The newest one is the example."""
 
-    #: tells it from other groups, also in an address
+    #: identifies the group, also in a URL
     key: str
     analysis: str
     error_code: str
-    #: the message, with a sign in the place of what differs
+    #: the message, with a placeholder for what varies
     shape: str
     failures: list[FailedJob]
 
     @property
     def example(self) -> FailedJob:
-        """The newest one."""
+        """Return the newest failure."""
         return self.failures[0]
 
     @property
     def first_at(self) -> Instant:
-        """When the first of them failed."""
+        """Return when the first of them failed."""
         return min(one.failed_at for one in self.failures)
 
     @property
     def last_at(self) -> Instant:
-        """When the last of them failed."""
+        """Return when the last of them failed."""
         return max(one.failed_at for one in self.failures)
 
     @property
     def left(self) -> list[FailedJob]:
-        """Those that nobody has had run again."""
+        """Return those that have not been retried."""
         return [one for one in self.failures if not one.repeated]
 
 
 def message_pattern(message: str) -> str:
-    """A message without what differs from one failure to the next."""
+    """Return a message with placeholders for what varies between failures."""
     folded = _VARIABLE.sub(PLACEHOLDER, message[:_LONGEST_SHAPE])
     return " ".join(folded.split())
 
 
 def group_failures(failures: Iterable[FailedJob]) -> list[FailureGroup]:
-    """Groups, the largest first; failures come newest first, and stay so within a group."""
+    """Return the groups, the largest first; failures are given newest first, and stay so within a group."""
     shapes: dict[str, str] = {}
     found: dict[tuple[str, str, str], list[FailedJob]] = {}
     for one in failures:
@@ -94,7 +93,7 @@ def _key(cause: tuple[str, str, str]) -> str:
 
 
 def counts_over_time(instants: Sequence[Instant], start: Instant, end: Instant, parts: int) -> list[int]:
-    """How many instants fall into each of so many equal parts of a time; those outside count at its ends."""
+    """Return how many times fall into each of so many equal parts; those outside count at the ends."""
     counts = [0] * parts
     width = max(1, end - start)
     for instant in instants:

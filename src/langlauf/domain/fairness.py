@@ -19,10 +19,10 @@ Item = TypeVar("Item")
 def take_in_turns(
     items: Sequence[Item], holder_of: Callable[[Item], str], *, most: int, most_of_one: int
 ) -> tuple[list[Item], list[Item]]:
-    """The items that go first, and those that wait, both in their order.
+    """Return the items that go first and those that wait, both in their order.
 
-    Where several holders have some, each has at most `most_of_one`: the first of each, then the second of each, and so
-    on. What has no holder (an empty name) is not held back.
+    If several holders have items, each gets at most `most_of_one`: the first of each, then the second of each, and so
+    on. Items without a holder (an empty name) are not held back.
     """
     if len(items) <= min(most, most_of_one):
         return list(items), []
@@ -43,12 +43,12 @@ def take_in_turns(
 
 
 class OrgQueue(msgspec.Struct, frozen=True, order=True):
-    """The jobs of one org that may start. The lowest virtual start has the next turn, then who waits longer for it."""
+    """The waiting jobs of one org. The lowest virtual start has the next turn, then the org that waited longest."""
 
     virtual_start: int
-    #: where it stood before it was brought up to the present
+    #: its virtual start before it was brought up to the present
     stood_at: int
-    #: counts up over all orgs: the lower, the longer ago this one was served
+    #: counts over all orgs: the lower, the longer ago this one was served
     served: int
     #: the number of the org
     org: int
@@ -63,7 +63,7 @@ class OrgStarts(msgspec.Struct, frozen=True):
 
 
 def share_slots(queues: list[OrgQueue], room: int) -> list[OrgStarts]:
-    """Deals out the free slots one by one, each to the org that has had the fewest."""
+    """Distribute the free slots one by one, each to the org with the fewest."""
     ordered = sorted(queues)
     starts = [0] * len(ordered)
     heap = [(queue.virtual_start, index) for index, queue in enumerate(ordered)]
@@ -79,7 +79,7 @@ def share_slots(queues: list[OrgQueue], room: int) -> list[OrgStarts]:
 
 
 def deal_jobs(heads: Mapping[OrgQueue, Sequence[Item]], take: Callable[[Item], bool]) -> dict[OrgQueue, list[Item]]:
-    """Hands out jobs one by one in the order of turns; one that cannot be taken costs its org no turn."""
+    """Hand out jobs one by one in the order of turns; a job that cannot be taken costs its org no turn."""
     ordered = sorted(heads)
     taken: list[list[Item]] = [[] for _ in ordered]
     left = [iter(heads[queue]) for queue in ordered]
@@ -97,9 +97,9 @@ def deal_jobs(heads: Mapping[OrgQueue, Sequence[Item]], take: Callable[[Item], b
 
 
 class WaitForecast:
-    """When slots become free and who takes them, from one look at all that waits and runs.
+    """Forecast of when slots become free and which jobs take them, from one `QueueLoad`.
 
-    An analysis with a limit of its own has a pool of slots to itself; all others share the rest.
+    An analysis with a limit has a pool of slots of its own; all others share the rest.
     """
 
     def __init__(self, load: QueueLoad, limits: RunningLimits) -> None:
@@ -134,25 +134,25 @@ class WaitForecast:
         return remaining_seconds(run, self._load.seen_at, self._pace(run.analysis)) or 0.0
 
     def wait(self, org_id: str, analysis: str, before: Mapping[str, float], now: Instant) -> float:
-        """Seconds until a job starts that has so many of its org before it, by analysis."""
+        """Return the seconds until a job starts that has so many of its org before it, by analysis."""
         return self._from(now, self._start_in(self._pool(analysis), org_id, before))
 
     def next_start(self, analysis: str, now: Instant) -> float | None:
-        """Seconds until the next job of an analysis starts; None where nothing runs that could end."""
+        """Return the seconds until the next job of an analysis starts, or None if nothing runs."""
         return self._from(now, self._pool(analysis).slots.free_in) if self._informed else None
 
     def next_start_of_any(self, analysis: str, now: Instant) -> float | None:
-        """Seconds until the next job starts, whatever it is; one of that analysis where no other is known to wait."""
+        """Return the seconds until any job starts; one of that analysis if no other is known to wait."""
         waiting = [pool for pool in self._pools.values() if pool.orgs] or [self._pool(analysis)]
         return self._from(now, min(pool.slots.free_in for pool in waiting)) if self._informed else None
 
     def next_start_of_org(self, org_id: str, analysis: str, now: Instant) -> float | None:
-        """Seconds until the next job of an org starts; one of that analysis where no other is known to wait."""
+        """Return the seconds until the next job of an org starts; one of that analysis if no other is known to wait."""
         waiting = [pool for pool in self._pools.values() if org_id in pool.orgs] or [self._pool(analysis)]
         return self._from(now, min(self._start_in(pool, org_id, {}) for pool in waiting)) if self._informed else None
 
     def _from(self, now: Instant, seconds: float) -> float:
-        """The look was a moment ago."""
+        """Subtract the time since the load was read."""
         return max(0.0, seconds - seconds_between(self._load.seen_at, now))
 
     @property
@@ -173,7 +173,7 @@ class WaitForecast:
 
     @cached_property
     def _contended(self) -> bool:
-        """Whether orgs stand in each other's way: else each of them runs up to its own limit."""
+        """Whether orgs compete for slots; otherwise each runs up to its own limit."""
         orgs = self._ends_of.keys() | {org_id for pool in self._pools.values() for org_id in pool.orgs}
         return (self._limits.per_org or 0) * len(orgs) > self._limits.slots
 
@@ -194,12 +194,12 @@ class SlotPool:
             _, jobs, work = counts.get(lane.org_id, (0, 0, 0.0))
             counts[lane.org_id] = (lane.virtual_start, jobs + lane.waiting, work + lane.waiting * pace(lane.analysis))
         self.orgs = {org_id: (start, jobs, work / jobs) for org_id, (start, jobs, work) in counts.items()}
-        # Of orgs with the same turn half go first.
+        # Of orgs with the same turn, half go first on average.
         self._jobs = Ramps((start - 0.5, jobs, 1.0) for start, jobs, _ in self.orgs.values())
         self._work = Ramps((start - 0.5, jobs, mean) for start, jobs, mean in self.orgs.values())
 
     def start_in(self, org_id: str, before: float, work: float) -> float:
-        """Seconds until an org starts a job that has so many of its own before it, and so much work in them."""
+        """Return the seconds until an org starts a job that has so many of its own before it, with so much work."""
         start, jobs, mean = self.orgs.get(org_id, (self._virtual_now, 0, 0.0))
         turn = start + before
         own = min(before + 0.5, jobs)
@@ -208,30 +208,30 @@ class SlotPool:
 
 
 class SlotTimes:
-    """So many places to run, and in how many seconds each becomes free."""
+    """Slots, and the seconds until each becomes free."""
 
     def __init__(self, ends: Sequence[float], count: int) -> None:
         self._count = count
         self._idle = max(0, count - len(ends))
-        # Where more runs than may run, some have to end before a place becomes free.
+        # If more jobs run than the limit allows, some must end before a slot becomes free.
         self._ends = sorted(ends)[max(0, len(ends) - count) :]
 
     @property
     def free_in(self) -> float:
-        """When the next one becomes free."""
+        """Return the seconds until the next slot becomes free."""
         return 0.0 if self._idle else self._ends[0]
 
     def start_in(self, before: float, work: float) -> float:
-        """When a job starts that has so many before it: round after round, each as long as one of those takes."""
+        """Return the seconds until a job starts that has so many before it: full rounds of the mean duration."""
         rounds, place = divmod(int(before), self._count)
         free_in = 0.0 if place < self._idle else self._ends[place - self._idle]
         return free_in + rounds * work / max(before, 1)
 
 
 class Ramps:
-    """A sum of many ramps: each is nothing up to its start, then rises by its slope over its length, then stays.
+    """A sum of ramps: each is 0 up to its start, rises by its slope over its length, then stays constant.
 
-    It is asked for its value without a walk over the ramps.
+    Its value is computed without iterating over the ramps.
     """
 
     def __init__(self, ramps: Iterable[tuple[float, float, float]]) -> None:
@@ -243,12 +243,12 @@ class Ramps:
         self._rising, self._level = _Hinges(rising), _Hinges(level)
 
     def at(self, place: float) -> float:
-        """The sum there."""
+        """Return the sum at a point."""
         return self._rising.at(place) - self._level.at(place)
 
 
 class _Hinges:
-    """A sum of half-lines: each starts at its place and rises from there by its slope."""
+    """A sum of half-lines: each starts at a point and rises from there by its slope."""
 
     def __init__(self, slopes: Mapping[float, float]) -> None:
         ordered = sorted(slopes.items())

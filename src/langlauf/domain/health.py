@@ -19,24 +19,24 @@ from langlauf.domain.health_rules import (
 from langlauf.domain.instant import Instant, seconds_between
 from langlauf.domain.statistics import JobCounts, OpsStatistics
 
-#: So many reports in a row may be missing before a worker counts as silent: one can be late, two are not.
+#: Missing reports after which a worker counts as silent: one can be late, two are not.
 MISSED_REPORTS = 2
-#: A worker that vanished is shown for so long, in seconds.
+#: Seconds for which a vanished worker is still shown.
 SILENT_KEPT_SECONDS = 3_600.0
 
 
 class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker as it sees itself. Its id is fresh at each start."""
+    """A worker's report about itself. Its id is new at each start."""
 
     worker_id: str
     host: str
     pid: int
     version: str
-    #: what it can run
+    #: the analyses that it can run
     analyses: tuple[str, ...]
     slots: int
     busy: int
-    #: how often it reports
+    #: the interval of its reports
     every_seconds: float
     started_at: Instant
     stopping: bool
@@ -47,12 +47,12 @@ class WorkerStatus(msgspec.Struct, frozen=True):
 
     report: WorkerReport
     seen_at: Instant
-    #: the jobs that are its own until their leases end, and when the last of those does
+    #: the jobs that it holds, and when the last of their leases ends
     held: int
     held_until: Instant | None
 
     def quiet_seconds(self, now: Instant) -> float:
-        """For how long nothing was heard of it."""
+        """Return the seconds since its last report."""
         return max(0.0, seconds_between(self.seen_at, now))
 
     def silent(self, now: Instant) -> bool:
@@ -60,35 +60,35 @@ class WorkerStatus(msgspec.Struct, frozen=True):
         return self.quiet_seconds(now) > MISSED_REPORTS * self.report.every_seconds + 1.0
 
     def works(self, now: Instant) -> bool:
-        """Whether it takes new jobs."""
+        """Whether it accepts new jobs."""
         return not self.report.stopping and not self.silent(now)
 
 
 def runnable_analyses(workers: Iterable[WorkerStatus], now: Instant) -> frozenset[str]:
-    """The analyses that some worker would take a job of."""
+    """Return the analyses that some live worker can run."""
     return frozenset(name for worker in workers if worker.works(now) for name in worker.report.analyses)
 
 
 SWEEP_DUTY = "sweep"
 RETENTION_DUTY = "retention"
 DELIVERY_DUTY = "deliveries"
-#: noted by processes that have a mail server alone
+#: only recorded by processes with a mail server
 MAIL_DUTY = "mail"
-#: A process that sends mail is counted on for so many seconds after its last note: it may be starting again.
+#: A process that sends mail is expected for this many seconds after its last record: it may be restarting.
 MAIL_EXPECTED_SECONDS = 300.0
 
 
 def mail_sender_alive(done: Iterable["DutySuccess"], now: Instant) -> bool:
-    """Whether some process that has a mail server is there, or was a moment ago."""
+    """Whether some process with a mail server is running, or was just now."""
     return any(one.name == MAIL_DUTY and seconds_between(one.succeeded_at, now) < MAIL_EXPECTED_SECONDS for one in done)
 
 
-#: No duty, but a write that tells whether a database takes any.
+#: Not a duty, but a write that shows whether the database accepts writes.
 WRITE_PROBE = "write probe"
 
 
 class DutySuccess(msgspec.Struct, frozen=True):
-    """The last success of a duty, on whichever host."""
+    """The last success of a duty, on any host."""
 
     name: str
     succeeded_at: Instant

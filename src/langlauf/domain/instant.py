@@ -1,4 +1,4 @@
-"""Points in time are whole microseconds since 1970 in UTC: cheap to store, to compare and to add to.
+"""Times are whole microseconds since 1970 in UTC: cheap to store, to compare and to add to.
 
 They become text only where people or other programs read them.
 """
@@ -11,27 +11,27 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def after(start: Instant, seconds: float) -> Instant:
-    """The instant so many seconds later."""
+    """Return the time so many seconds later."""
     return start + round(seconds * SECOND)
 
 
 def seconds_between(start: Instant, end: Instant) -> float:
-    """How long it is from one instant to another."""
+    """Return the seconds from one time to another."""
     return (end - start) / SECOND
 
 
 def to_datetime(instant: Instant) -> datetime:
-    """The same point as an aware datetime, which encodes to RFC 3339."""
+    """Return the time as an aware datetime, which encodes to RFC 3339."""
     return datetime.fromtimestamp(instant / SECOND, UTC)
 
 
 def to_text(instant: Instant) -> str:
-    """The same point in RFC 3339, always with microseconds, so that texts sort as the instants do."""
+    """Return the time in RFC 3339, always with microseconds, so that texts sort like times."""
     return to_datetime(instant).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def from_text(text: str) -> Instant:
-    """Reads RFC 3339. A time without an offset counts as UTC."""
+    """Parse RFC 3339. A time without an offset is UTC."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

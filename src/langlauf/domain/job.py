@@ -17,9 +17,9 @@ CanceledBy = Literal["user", "system", "worker"]
 #: The bound that a job has reached: `partials` ends its partial snapshots, `events` its progress as well.
 LimitReached = Literal["events", "partials"]
 INLINE_REF = "inline:"
-#: Ten years of seconds: longer means nothing, and would not fit where deadlines are kept.
+#: Ten years in seconds: longer has no use, and would overflow stored deadlines.
 LONGEST_TIMEOUT = 10 * 365 * 86_400.0
-#: How many seconds to stay away from a full queue of which nothing is known.
+#: Seconds to wait before retrying a full queue if nothing better is known.
 DEFAULT_RETRY_AFTER = 10
 
 Name = Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_.:-]{1,128}$")]
@@ -32,19 +32,19 @@ Details = TypeVar("Details")
 
 
 class FieldMark(Enum):
-    """What else there is to know of a field."""
+    """Further properties of a field."""
 
-    #: people or analyses wrote it: it is cleaned of secrets, and `verify` looks for some
+    #: free text of people or analyses: redacted, and checked by `verify`
     WORDS = "words"
-    #: it says something about this store and not about the job: an export leaves it out
+    #: about this store, not about the job: not exported
     HERE = "here"
 
 
 class VisibleJob(msgspec.Struct, Generic[Time, Details], frozen=True, kw_only=True):
-    """What clients see of a job, in the order in which they do, each with a sentence for the reference.
+    """What clients see of a job, in this order, each field with a sentence for the reference.
 
-    This and `JobRecord` are the one table of its fields: columns, rows, the wire, the client, exports and the reference
-    follow from it. Generic, because a store keeps times as numbers and details as text, and the wire does not.
+    This and `JobRecord` are the one table of its fields: columns, rows, API, client, exports and reference follow from
+    it. Generic, because a store keeps times as numbers and details as text, and the API does not.
     """
 
     job_id: Annotated[str, "Its id."]
@@ -75,7 +75,7 @@ class VisibleJob(msgspec.Struct, Generic[Time, Details], frozen=True, kw_only=Tr
     failed_at: Annotated[Time | None, "When it failed."] = None
     error_code: Annotated[str | None, "What went wrong, in one word."] = None
     error_message: Annotated[str | None, FieldMark.WORDS, "The same for people."] = None
-    #: JSON text as it is stored; its trace is for the operator alone
+    #: JSON text, as stored; its trace is for the operator only
     error_meta: Annotated[Details | None, "Details of the error; the operator also sees its `trace`."] = None
     retryable: Annotated[bool | None, "Whether the error may go away by itself."] = None
     retry_hint: Annotated[RetryHint | None, "`retry_with_backoff`, `check_input_and_retry` or null."] = None
@@ -102,38 +102,38 @@ class VisibleJob(msgspec.Struct, Generic[Time, Details], frozen=True, kw_only=Tr
 
 
 class JobRecord(VisibleJob[Instant, str], frozen=True, kw_only=True):
-    """One run of an analysis for one org: what clients see of it, and what a store keeps for itself."""
+    """The stored record of one run of an analysis for one org: what clients see, and what the store needs."""
 
     request_payload_ref: Annotated[str, FieldMark.HERE]
-    #: how often a worker vanished under this job; apart from failures
+    #: how often a worker vanished while running it; failures are counted apart
     lost_count: int = 0
-    #: how often the process that ran it died; apart from both
+    #: how often its own process died; counted apart from both
     crash_count: int = 0
-    #: set by retention when the events of the job were removed
+    #: set by retention when the events were removed
     events_expired_at: Instant | None = None
-    #: set where the job came from the earlier JSON store, whose log may have holes
+    #: set if imported from the earlier JSON store, whose log may have gaps
     imported_at: Annotated[Instant | None, FieldMark.HERE] = None
-    #: counts up along the waiting jobs of one org, analysis and class; given by the store
+    #: rises along the waiting jobs of one org, analysis and class; assigned by the store
     ticket: Annotated[int, FieldMark.HERE] = 0
-    #: from where on the progress of the current attempt tells its pace, and when it rose last; no instant where that is
-    #: not known yet
+    #: where the progress of the current attempt starts to measure its pace, and when it last rose; None if not known
+    #: yet
     paced_percent: Annotated[int, FieldMark.HERE] = 0
     paced_at: Annotated[Instant | None, FieldMark.HERE] = None
     progress_at: Annotated[Instant | None, FieldMark.HERE] = None
-    #: the trace that its request belonged to, where it named one
+    #: the trace context of its request, if any
     traceparent: Annotated[str | None, FieldMark.HERE] = None
     tracestate: Annotated[str | None, FieldMark.HERE] = None
-    #: what its stored partials take
+    #: size of its stored partials
     partial_bytes: int = 0
 
     @property
     def terminal(self) -> bool:
-        """Whether the job has ended for ever."""
+        """Whether the job has ended."""
         return self.status in TERMINAL
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A validated submission: the job to be, its input and the rules it is accepted under."""
+    """A validated submission: the new job, its input and the rules for accepting it."""
 
     job: JobRecord
     #: the validated input as canonical JSON text
@@ -144,9 +144,9 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     resume_from: str | None = None
     max_waiting_org: int
     max_waiting_all: int
-    #: how many jobs of the analysis may wait, over all orgs, where it has a limit
+    #: limit of waiting jobs of the analysis over all orgs, if any
     max_waiting_analysis: int | None = None
-    #: whom to tell of the end, besides the org's endpoints
+    #: where to notify of the end, besides the org's endpoints
     subscriptions: tuple[Subscription, ...] = ()
 
 
@@ -167,22 +167,22 @@ class KeyReused(msgspec.Struct, frozen=True):
 
 
 class Duplicate(msgspec.Struct, frozen=True):
-    """The org has a job of the same analysis and input that has not ended."""
+    """The org has an unfinished job of the same analysis and input."""
 
     job: JobRecord
 
 
 class QueueFull(msgspec.Struct, frozen=True):
-    """No more jobs may wait: of this org, of this analysis, or in all."""
+    """A queue limit is reached: of the org, of the analysis, or in all."""
 
     scope: Literal["org", "analysis", "all"]
     waiting: int
-    #: whole seconds after which there is probably room again
+    #: whole seconds after which a retry will probably succeed
     retry_after: int = DEFAULT_RETRY_AFTER
 
     @property
     def reason(self) -> str:
-        """What to tell the caller. How much of others waits is not its business."""
+        """Return the message for the caller. It does not reveal how many jobs of other orgs wait."""
         mine = "1 job of this org is" if self.waiting == 1 else f"{self.waiting:,} jobs of this org are"
         whose = {"org": f"{mine} waiting already", "analysis": "No more jobs of this analysis may wait now"}
         return f"{whose.get(self.scope, 'No more jobs may wait now')}; try again in {self.retry_after} s."
@@ -192,12 +192,12 @@ SubmitOutcome = Accepted | Replayed | KeyReused | Duplicate | QueueFull
 
 
 def payload_hash(analysis: str, payload: str) -> str:
-    """SHA-256 over the analysis and its input as canonical JSON text."""
+    """Return the SHA-256 of the analysis and its input as canonical JSON text."""
     return hashlib.sha256(f'{{"analysis":"{analysis}","input":{payload}}}'.encode()).hexdigest()
 
 
 class Phase(StrEnum):
-    """What is going on with a job right now, in one word for people."""
+    """What is happening with a job right now, in one word for people."""
 
     WAITING = "waiting"
     BACKOFF = "backoff"
@@ -208,7 +208,7 @@ class Phase(StrEnum):
 
 
 def phase(job: JobRecord, lease_expires_at: Instant | None, now: Instant, lease_seconds: float) -> Phase:
-    """Derives the phase from the job and its lease. `silent`: two heartbeats in a row did not come."""
+    """Derive the phase from the job and its lease. `silent`: two heartbeats in a row are missing."""
     if job.terminal:
         return Phase.DONE
     if job.cancel_requested_at is not None:
@@ -222,7 +222,7 @@ def phase(job: JobRecord, lease_expires_at: Instant | None, now: Instant, lease_
     return Phase.WORKING if heard_recently else Phase.SILENT
 
 
-#: What clients see comes first.
+#: Visible fields come first.
 JOB_FIELDS = JobRecord.__struct_fields__
 VISIBLE_FIELDS = VisibleJob.__struct_fields__
 
@@ -231,19 +231,19 @@ def _marked(mark: FieldMark) -> frozenset[str]:
     return frozenset(field.name for field in msgspec.structs.fields(JobRecord) if mark in get_args(field.type))
 
 
-#: What people or analyses wrote.
+#: Fields with free text of people or analyses.
 FREE_TEXT_FIELDS = _marked(FieldMark.WORDS)
-#: What says something about the job wherever it is kept.
+#: Fields that describe the job in any store.
 EXPORTED_FIELDS = tuple(name for name in JOB_FIELDS if name not in _marked(FieldMark.HERE))
 
 
 def is_time_field(name: str) -> bool:
-    """Whether a field of a record has a point in time."""
+    """Whether a field of a record is a time."""
     return name.endswith("_at")
 
 
 def field_descriptions() -> dict[str, str]:
-    """What the reference says of each field that clients see."""
+    """Return the sentence of the reference for each visible field."""
     found = {}
     for field in msgspec.structs.fields(VisibleJob):
         [found[field.name]] = [word for word in get_args(field.type) if isinstance(word, str)]
@@ -251,13 +251,13 @@ def field_descriptions() -> dict[str, str]:
 
 
 def field_defaults(names: tuple[str, ...] = JOB_FIELDS) -> dict[str, Any]:
-    """What a field is where it is not given; those that always are have none."""
+    """Return the default of each field that has one."""
     known = {field.name: field.default for field in msgspec.structs.fields(JobRecord) if not field.required}
     return {name: known[name] for name in names if name in known}
 
 
 def unconstrained_type(kind: Any, *, any_word: bool = False) -> Any:
-    """A type without its bounds, and, where one of some words is meant, for any word."""
+    """Return a type without its constraints; with `any_word`, str instead of a choice of words."""
     inner = get_args(kind)
     if get_origin(kind) is Annotated:
         return unconstrained_type(inner[0], any_word=any_word)

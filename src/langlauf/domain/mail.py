@@ -20,13 +20,13 @@ LONGEST_MAIL_ADDRESS = 254
 _LONGEST_LOCAL = 64
 _WORD = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-#: The same for a document: what a receiver's own program may check before it asks.
+#: The same for OpenAPI, so that clients can check before they send.
 MAIL_ADDRESS_PATTERN = rf"^{_WORD}(?:\.{_WORD})*@(?:{_LABEL}\.)+[A-Za-z](?:[A-Za-z0-9-]{{0,61}}[A-Za-z0-9])$"
 _ADDRESS = re.compile(MAIL_ADDRESS_PATTERN)
 
 
 def read_mail_address(text: str) -> str:
-    """The address as it was given; `ValueError` with what is wrong where it is none."""
+    """Return the address as given; `ValueError` says what is wrong with it."""
     if len(text) > LONGEST_MAIL_ADDRESS:
         raise ValueError(f"must have at most {LONGEST_MAIL_ADDRESS} characters")
     if not _ADDRESS.fullmatch(text) or text.index("@") > _LONGEST_LOCAL:
@@ -35,12 +35,12 @@ def read_mail_address(text: str) -> str:
 
 
 def masked_mail_address(text: str) -> str:
-    """An address for lists that others read: whose it is can be recognised, written to it cannot be."""
+    """Return an address for lists that others read: recognizable, but not usable."""
     local, _, domain = text.rpartition("@")
     return f"{local[:1]}…@{domain}"
 
 
-#: `allowed` is the org's list of those who may be written to; `unsubscribed` is what a receiver said.
+#: `allowed`: on the org's list of receivers; `unsubscribed`: the receiver opted out.
 AddressMark = Literal["allowed", "unsubscribed"]
 ADDRESS_MARKS: tuple[AddressMark, ...] = ("allowed", "unsubscribed")
 #: Why a mail is not sent.
@@ -56,7 +56,7 @@ _ANY_BELOW = "*."
 
 
 class MailMark(msgspec.Struct, frozen=True):
-    """What an org knows of an address. Fields are in the order of the table's columns."""
+    """A mark of an org on an address. Fields are in the order of the table's columns."""
 
     org_id: str
     address: str
@@ -65,14 +65,14 @@ class MailMark(msgspec.Struct, frozen=True):
 
 
 class MailAdmission(msgspec.Struct, frozen=True, kw_only=True):
-    """Asks whether a mail may go out now, and counts it."""
+    """Request to send a mail now, which counts it."""
 
     org_id: str
     notification_id: str
     attempt: int
-    #: as `normalized_address` spells it
+    #: as `normalized_address` returns it
     address: str
-    #: whether it counts: a further try of a mail that was let out before does not
+    #: False for a further try of a mail that was admitted before
     counted: bool
     only_listed: bool
     org_rate: Rate
@@ -80,23 +80,23 @@ class MailAdmission(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MailRules(msgspec.Struct, frozen=True):
-    """What the operator says about receivers of mail."""
+    """The operator's rules for receivers of mail."""
 
-    #: none where mail may go to any
+    #: empty if mail may go to any domain
     domains: tuple[str, ...]
-    #: whether mail goes to the list of its org alone
+    #: whether mail goes to the org's list only
     only_listed: bool
     org_rate: Rate
     address_rate: Rate
 
 
 def normalized_address(address: str) -> str:
-    """The one spelling of an address: who unsubscribed has done so for all of them."""
+    """Return the one spelling of an address: an unsubscription is for all of them."""
     return address.lower()
 
 
 def domain_allowed(address: str, domains: Sequence[str]) -> bool:
-    """Whether mail may go to the domain of an address; where none is named it may go to any."""
+    """Whether mail may go to the domain of an address; without domains it may go to any."""
     domain = normalized_address(address).rpartition("@")[2]
     return not domains or any(
         domain.endswith(one[1:]) if one.startswith(_ANY_BELOW) else domain == one for one in domains
@@ -104,20 +104,20 @@ def domain_allowed(address: str, domains: Sequence[str]) -> bool:
 
 
 def mail_refusal(marks: Collection[str], *, only_listed: bool) -> MailRefusal | None:
-    """What an org knows of an address that keeps mail from it."""
+    """Return why the org's marks on an address forbid mail to it, or None."""
     if "unsubscribed" in marks:
         return "unsubscribed"
     return "unlisted" if only_listed and "allowed" not in marks else None
 
 
-#: `starttls` begins in the open and must change over before anything is said; `implicit` is TLS from the first byte.
+#: `starttls` starts in plain text and must upgrade before anything is sent; `implicit` is TLS from the first byte.
 Tls = Literal["starttls", "implicit", "none"]
 _PORTS = {"smtp": 587, "smtps": 465}
 _NAMED = re.compile(r'"?([^"<>]{1,100}?)"?\s*<([^<>]+)>')
 
 
 class MailServer(msgspec.Struct, frozen=True, kw_only=True):
-    """Who takes our mail. What is printed of it has no password."""
+    """The SMTP server. Its repr has no password."""
 
     host: str
     port: int
@@ -130,33 +130,33 @@ class MailServer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shown(self) -> str:
-        """The server for people: where it is and how it is spoken with, and nothing secret."""
+        """Return the server for people: address and protocol, without credentials."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'smtps' if self.tls == 'implicit' else 'smtp'}://{host}:{self.port}"
 
 
 class MailSender(msgspec.Struct, frozen=True):
-    """Whom mail comes from."""
+    """The sender of mails."""
 
     address: str
     name: str = ""
 
     @property
     def domain(self) -> str:
-        """What stands behind the sign."""
+        """Return the domain of the address."""
         return self.address.rpartition("@")[2]
 
 
 class JobEnding(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a job that has ended; no job where nothing is any more."""
+    """An ended job for its mail; no job if nothing of it is left."""
 
     job: JobRecord | None = None
-    #: what its result says at a glance, as JSON text
+    #: the summary of its result, as JSON text
     summary_json: str | None = None
 
 
 class Email(msgspec.Struct, frozen=True, kw_only=True):
-    """What people read: a line and the same text in two forms."""
+    """A mail: its subject, and its text in two forms."""
 
     subject: str
     text: str
@@ -165,11 +165,11 @@ class Email(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_mail_server(text: str) -> MailServer:
-    """The server in an address like `smtp://user:password@host:587`. What it says of a bad one does not repeat it."""
+    """Parse the URL of a server like `smtp://user:password@host:587`. The error for a bad one does not repeat it."""
     try:
         parts = urlsplit(text)
         host, port = parts.hostname, parts.port
-    except ValueError:  # brackets that do not close, a port that is no number
+    except ValueError:  # unclosed brackets, or a port that is not a number
         host, port = None, None
         parts = urlsplit("")
     if parts.scheme not in _PORTS or not host or port == 0 or parts.path.strip("/") or parts.fragment:
@@ -186,7 +186,7 @@ def read_mail_server(text: str) -> MailServer:
 
 
 def _tls(scheme: str, host: str, query: str) -> Tls:
-    """TLS is a must, save on this machine itself and where somebody says that it is not."""
+    """Return the TLS mode: required except on loopback or with `?tls=none`."""
     wishes = dict(parse_qsl(query, keep_blank_values=True))
     wish = wishes.pop("tls", "none" if scheme == "smtp" and _here(host) else "required")
     if wishes or wish not in {"none", "required"} or (scheme == "smtps" and wish == "none"):
@@ -204,7 +204,7 @@ def _here(host: str) -> bool:
 
 
 def read_sender(text: str) -> MailSender:
-    """`jobs@example.org`, or `Name <jobs@example.org>`."""
+    """Parse `jobs@example.org` or `Name <jobs@example.org>`."""
     match = _NAMED.fullmatch(text.strip())
     name, address = (match[1].strip(), match[2]) if match else ("", text.strip())
     if not name.isprintable():
@@ -213,5 +213,5 @@ def read_sender(text: str) -> MailSender:
 
 
 def message_id(notification_id: str, sender: MailSender) -> str:
-    """The mark of a mail: the same however often it is sent, so that a repetition can be told."""
+    """Return the Message-ID: the same for every try, so that repetitions can be recognized."""
     return f"<{notification_id}@{sender.domain}>"

@@ -1,4 +1,4 @@
-"""How an attempt can end. Deciding is a function here; writing the decision is the store's business."""
+"""How an attempt can end. The decision is made here; the store writes it."""
 
 import asyncio
 import errno
@@ -21,13 +21,13 @@ from langlauf.domain.instant import Instant, to_text
 from langlauf.domain.job import INLINE_REF, CanceledBy
 from langlauf.domain.redact import clean_details, clean_message, clean_text, exception_text, without_paths
 
-#: A job whose worker vanished this often is given up: it may be what kills them.
+#: A job is failed after its worker vanished this often: it may be the cause.
 MOST_LOST_LEASES = 10
-#: A job whose own process died this often is given up sooner: nobody else can have killed it.
+#: A job is failed sooner if its own process died this often: nothing else can have killed it.
 MOST_CRASHES = 3
-#: Seconds after the grace of a cancel in which the worker may still write the end itself, before the sweep does.
+#: Seconds after the cancel grace in which the worker may still record the end, before the sweep does.
 CANCEL_MARGIN = 1.0
-#: Members of an exception group that are looked at, that its message names, and characters for all those names.
+#: Members of an exception group that are examined, that the message names, and characters for all their texts.
 _MOST_MEMBERS = 1_000
 _MOST_NAMED = 20
 _LONGEST_MEMBERS = 1_800
@@ -38,11 +38,11 @@ class Completed(msgspec.Struct, frozen=True, kw_only=True):
     """The function returned; this is its final snapshot, as JSON text."""
 
     result_id: str
-    #: None where it is kept as a blob
+    #: None if it is stored as a blob
     payload: str | None
     summary: str | None = None
     payload_ref: str = INLINE_REF
-    #: what people are to see of it, as JSON text
+    #: views for people, as JSON text
     views: str | None = None
 
 
@@ -55,12 +55,12 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
     hint: RetryHint | None = None
     meta: Mapping[str, Any] = {}
     timed_out: bool = False
-    #: the job's own process died once too often
+    #: the job's own process died too often
     crashed: bool = False
 
 
 class Retry(msgspec.Struct, frozen=True, kw_only=True):
-    """The attempt ends, the job goes on after a delay."""
+    """The attempt ends, the job continues after a delay."""
 
     code: str
     message: str
@@ -70,33 +70,33 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Canceled(msgspec.Struct, frozen=True, kw_only=True):
-    """The job ends because somebody wished it."""
+    """The job ends because it was canceled."""
 
     by: CanceledBy
     reason: str
 
 
 class Released(msgspec.Struct, frozen=True):
-    """The worker shuts down and gives the job back; nothing is counted against it."""
+    """The worker shuts down and gives the job back; it does not count as a failure."""
 
 
 class Crashed(msgspec.Struct, frozen=True):
-    """The process that ran the function died; whether the job goes on depends on how often that happened."""
+    """The process that ran the function died; whether the job continues depends on how often that happened."""
 
     #: how it died, as the end of a sentence
     how: str
-    #: whether it can have been the job's own doing; else it counts like a worker that vanished
+    #: whether the job can have caused it; otherwise it counts like a vanished worker
     own: bool = True
-    #: how many processes it cost: more than one where a cluster tried again by itself
+    #: how many processes died: more than one if a cluster retried by itself
     deaths: int = 1
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """The worker vanished, or the job's own process died; the job goes on at once."""
+    """The worker vanished, or the job's own process died; the job continues at once."""
 
-    #: how the process died, where it was the process alone
+    #: how the process died, if only the process did
     crash: str | None = None
-    #: how many processes that cost
+    #: how many processes died
     deaths: int = 1
 
 
@@ -104,7 +104,7 @@ Outcome = Completed | Failed | Retry | Canceled | Released | Lost
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """What went wrong in an attempt, before it is decided whether it is tried again."""
+    """A failure of an attempt, before it is decided whether to retry."""
 
     code: str
     message: str
@@ -114,11 +114,11 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def classify(error: BaseException, transient_types: tuple[type[BaseException], ...] = ()) -> Failure:
-    """Names the failure behind an exception that an analysis raised."""
+    """Return the failure for an exception that an analysis raised."""
     if isinstance(error, BaseExceptionGroup):
         return _classify_group(error, transient_types)
     if isinstance(error, AnalysisError):
-        # A subclass may have forgotten to call the constructor: then what its class says counts.
+        # A subclass may not have called the constructor: then the defaults of its class count.
         return Failure(
             code=_code(getattr(error, "code", error.default_code)),
             message=clean_message(_words_of(error)),
@@ -128,7 +128,7 @@ def classify(error: BaseException, transient_types: tuple[type[BaseException], .
         )
     words = _words_of(error)
     if not isinstance(error, ResultUnstorable | ResultTooLarge):
-        # The words were not chosen for the one who asked: they may tell where things lie on the machine.
+        # The text was not written for the caller: it may reveal paths of the machine.
         words = without_paths(words)
     code, transient, hint = _kind_of(error)
     if isinstance(error, transient_types):
@@ -137,7 +137,7 @@ def classify(error: BaseException, transient_types: tuple[type[BaseException], .
 
 
 def _classify_group(group: BaseExceptionGroup[Any], transient_types: tuple[type[BaseException], ...]) -> Failure:
-    """A group passes only if all of it does; the first that does not gives the code. The message names all members."""
+    """Classify a group: transient only if all members are, else by the first that is not. Name all members."""
     members = _members(group)
     lasting = next((one for one in members if not _passes(one, transient_types)), members[0])
     failure = classify(lasting, transient_types)
@@ -151,27 +151,27 @@ def _classify_group(group: BaseExceptionGroup[Any], transient_types: tuple[type[
 
 
 def _passes(error: BaseException, transient_types: tuple[type[BaseException], ...]) -> bool:
-    """Whether another attempt is worth it."""
+    """Whether a retry makes sense."""
     if isinstance(error, AnalysisError):
         return isinstance(error, TransientError)
     return isinstance(error, transient_types) or _kind_of(error)[1]
 
 
 def _members(group: BaseExceptionGroup[Any]) -> list[BaseException]:
-    """The exceptions in a group and in the groups inside it, in their order, up to a number."""
+    """Return the exceptions in a group and its nested groups, in order, up to a limit."""
     found: list[BaseException] = []
     waiting: list[BaseException] = [group]
     while waiting and len(found) < _MOST_MEMBERS:
         one = waiting.pop()
         if isinstance(one, BaseExceptionGroup):
-            waiting += reversed(one.exceptions)  # never empty, and made before their group: this comes to an end
+            waiting += reversed(one.exceptions)  # never empty, and created before their group: this terminates
         else:
             found.append(one)
     return found
 
 
 def _code(code: object) -> str:
-    """Lower snake case, whatever an analysis says."""
+    """Return a code in lower snake case, whatever an analysis gives."""
     text = code if isinstance(code, str) else exception_text(ValueError(code), named=False)
     return re.sub(r"[^a-z0-9]+", "_", text[:_LONGEST_CODE].lower()).strip("_")[:64] or "internal"
 
@@ -181,11 +181,11 @@ def _hint(hint: object) -> RetryHint | None:
 
 
 def _words_of(error: BaseException) -> str:
-    """What an exception says; one of Python's own also says what it is."""
+    """Return the text of an exception, with its type if it is not Langlauf's own."""
     return exception_text(error, named=not isinstance(error, LanglaufError))
 
 
-#: What an exception of other origin means: its code, whether it may pass, and what to do. The first that fits counts.
+#: Other exceptions: code, whether transient, and hint. The first match counts.
 _KINDS: tuple[tuple[type[BaseException], str, bool, RetryHint | None], ...] = (
     (TimeoutError, "timeout", True, "retry_with_backoff"),
     (ConnectionError, "network_error", True, "retry_with_backoff"),
@@ -198,7 +198,7 @@ _KINDS: tuple[tuple[type[BaseException], str, bool, RetryHint | None], ...] = (
 )
 
 
-#: What the network says through plain errors of the system, and what HTTP and DNS libraries call it.
+#: Network errors that are plain OSErrors, and class names of HTTP and DNS libraries.
 _NETWORK_ERRNOS = frozenset({errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EHOSTDOWN, errno.ETIMEDOUT})
 _NETWORK_NAMES = frozenset(
     {"gaierror", "URLError", "TransportError", "ClientConnectionError", "RequestsConnectionError"}
@@ -208,7 +208,7 @@ _NETWORK_NAMES = frozenset(
 def _is_network(error: BaseException) -> bool:
     names = {kind.__name__ for kind in type(error).__mro__}
     by_number = isinstance(error, OSError) and error.errno in _NETWORK_ERRNOS
-    # An answer with a bad status is none of it, although urllib derives it from its network error.
+    # A response with an error status is none, although urllib derives it from its network error.
     return by_number or (bool(names & _NETWORK_NAMES) and type(error).__name__ != "HTTPError")
 
 
@@ -219,7 +219,7 @@ def _kind_of(error: BaseException) -> tuple[str, bool, RetryHint | None]:
 
 
 def after_failure(failure: Failure, retry_count: int, max_retries: int, delay_seconds: float) -> Retry | Failed:
-    """A transient failure is retried while retries are left; everything else ends the job."""
+    """Retry a transient failure while retries are left; everything else ends the job."""
     if failure.transient and retry_count < max_retries:
         return Retry(code=failure.code, message=failure.message, meta=failure.meta, delay_seconds=delay_seconds)
     return Failed(
@@ -236,7 +236,7 @@ def after_timeout(
     max_retries: int,
     delay_seconds: float,
 ) -> Retry | Failed:
-    """An attempt that ran out of time is retried while retries are left."""
+    """Retry an attempt that exceeded its timeout while retries are left."""
     meta = {
         "threshold_seconds": limit_seconds,
         "started_at": to_text(started_at),
@@ -250,7 +250,7 @@ def after_timeout(
 
 
 def after_loss(*, cancel_requested: bool, cancel_reason: str | None, lost_before: int) -> Lost | Failed | Canceled:
-    """A job whose worker vanished goes on, unless somebody wished it stopped or it happened too often."""
+    """Continue a job whose worker vanished, unless it was to be canceled or it happened too often."""
     if cancel_requested:
         return Canceled(by="system", reason=cancel_reason or "canceled while its worker was gone")
     if lost_before + 1 >= MOST_LOST_LEASES:
@@ -266,7 +266,7 @@ def after_loss(*, cancel_requested: bool, cancel_reason: str | None, lost_before
 def after_crash(
     crashed: Crashed, *, cancel_requested: bool, cancel_reason: str | None, crashed_before: int, lost_before: int
 ) -> Lost | Failed | Canceled:
-    """A job whose process died goes on at once, unless somebody wished it stopped or it happened too often."""
+    """Continue a job whose process died, unless it was to be canceled or it happened too often."""
     if not crashed.own:
         return after_loss(cancel_requested=cancel_requested, cancel_reason=cancel_reason, lost_before=lost_before)
     if cancel_requested:

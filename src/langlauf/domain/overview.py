@@ -9,7 +9,7 @@ from langlauf.domain.instant import Instant
 
 
 class EndedJob(NamedTuple):
-    """A job that ended. Plain tuples: there are many of them."""
+    """An ended job. A plain tuple, as there are many."""
 
     org_id: str
     analysis: str
@@ -18,7 +18,7 @@ class EndedJob(NamedTuple):
     started_at: Instant | None
     finished_at: Instant
     error_code: str | None
-    #: of one that failed, so that people can look at an example
+    #: of a failed one, as an example for people
     job_id: str | None
 
 
@@ -41,16 +41,16 @@ class StartedJob(NamedTuple):
     started_at: Instant
     cancel_requested_at: Instant | None
     next_attempt_at: Instant | None
-    #: until when a worker holds it
+    #: when its lease ends
     lease_until: Instant | None
 
 
 class Overview(msgspec.Struct, frozen=True):
-    """What was found. Where there was more than was asked for, the newest are here, and `…_more` says so."""
+    """What a store found. If there was more than requested, the newest are here, and `…_more` says so."""
 
     ended: list[EndedJob]
     ended_more: bool
-    #: when the jobs were queued that wait now, the newest first; only those since the time that was asked for
+    #: when the waiting jobs were queued, newest first, since the requested time
     queued: list[Instant]
     queued_more: bool
     queues: list[WaitingJobs]
@@ -59,7 +59,7 @@ class Overview(msgspec.Struct, frozen=True):
     underway_more: bool
 
 
-#: Of queues, one per org and analysis that has something waiting, no more are looked at.
+#: The most queues (org and analysis with waiting jobs) that are read.
 MOST_QUEUES = 5_000
 EMPTY_OVERVIEW = Overview([], False, [], False, [], False, [], False)
 
@@ -67,7 +67,7 @@ EMPTY_OVERVIEW = Overview([], False, [], False, [], False, [], False)
 def truncated_overview(
     ended: list[EndedJob], queued: list[Instant], queues: list[WaitingJobs], underway: list[StartedJob], most: int
 ) -> Overview:
-    """What was found, each list asked for with one more than is wanted: where that is there, it is cut off."""
+    """Return an overview of lists that were read with one item more than requested, which is cut off."""
     return Overview(
         ended[:most],
         len(ended) > most,
@@ -80,46 +80,46 @@ def truncated_overview(
     )
 
 
-#: Of jobs that wait for their next attempt no more are counted.
+#: The most jobs waiting for their next attempt that are counted.
 MOST_RETRYING = 10_000
-#: So many orgs are told by name.
+#: The most orgs that have a label of their own.
 MOST_NAMED_ORGS = 20
 OTHER_ORGS = "other"
 
 
 class Backlog(msgspec.Struct, frozen=True, kw_only=True):
-    """What waits and runs, over the whole deployment."""
+    """Waiting and running jobs of the whole deployment."""
 
     seen_at: Instant
     #: by analysis
     waiting: Mapping[str, int]
     running: Mapping[str, int]
-    #: jobs that have started and wait for their next attempt, counted no further than `MOST_RETRYING`
+    #: started jobs waiting for their next attempt, counted up to `MOST_RETRYING`
     retrying: int
     oldest_waiting_at: Instant | None
     oldest_attempt_at: Instant | None
-    #: leases that have ended and are not swept
+    #: expired leases that are not swept yet
     overdue: int
-    #: by org, only where that was asked for
+    #: by org, only if requested
     org_waiting: Mapping[str, int] = {}
     org_running: Mapping[str, int] = {}
 
 
 class StoreUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """What a store has in hand in this process; it costs nothing to ask."""
+    """The resources of a store in this process, cheap to read."""
 
     kind: str
-    #: operations that wait for the next batch, by queue
+    #: operations waiting for the next batch, by queue
     queues: Mapping[str, int]
-    #: of a file
+    #: of SQLite
     file_bytes: int | None = None
     log_bytes: int | None = None
-    #: of a database, by state
+    #: of PostgreSQL, by state
     connections: Mapping[str, int] = {}
 
 
 def largest_counts(counts: Mapping[str, int], most: int = MOST_NAMED_ORGS) -> dict[str, int]:
-    """The largest by name and all others as one, with the one that bears their name."""
+    """Return the largest counts by name, and the sum of the others as one."""
     order = sorted((name for name in counts if name != OTHER_ORGS), key=lambda name: (-counts[name], name))
     named = {name: counts[name] for name in order[:most]}
     rest = sum(counts.values()) - sum(named.values())

@@ -1,8 +1,8 @@
-"""How often something may be done, and the arithmetic of it (the generic cell rate algorithm).
+"""Rates and rate limiting by the generic cell rate algorithm (GCRA).
 
-One number per caller is enough: the moment at which everything it took has flowed back. A caller may run ahead of the
-clock by one window; each request puts that moment off by the share of one. So the quota may be taken at once, then it
-comes back evenly, and nothing is saved up beyond it.
+One number per caller is enough: the time at which its quota is full again. A caller may be ahead of the clock by one
+window; each request moves that time by the share of one. So the quota can be used at once, refills evenly, and does not
+accumulate beyond the window.
 """
 
 import math
@@ -15,7 +15,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 class Rate(msgspec.Struct, frozen=True):
-    """So many in a window of seconds: all at once, or evenly."""
+    """A quota per window of seconds."""
 
     quota: int
     window: int
@@ -25,19 +25,19 @@ class Rate(msgspec.Struct, frozen=True):
 
 
 class RateStatus(msgspec.Struct, frozen=True):
-    """Where a caller stands after it asked for one more."""
+    """The state of a caller's quota after a request."""
 
     allowed: bool
-    #: how many more it may ask for right now
+    #: requests left right now
     remaining: int
-    #: whole seconds until the quota is full again; where nothing remains, until there is one more
+    #: whole seconds until the quota is full again; if nothing is left, until the next request is allowed
     seconds: int
-    #: what is remembered of it
+    #: when the quota is full again: all that is stored
     full_at: float
 
 
 def read_rate(text: str) -> Rate:
-    """A rate from `20/s`, `100/1m` or `1000/24h`."""
+    """Parse a rate like `20/s`, `100/1m` or `1000/24h`."""
     match = _RATE.match(text.strip())
     if match is None:
         raise ValueError("give a rate like 20/s, 100/1m or 1000/24h")
@@ -48,7 +48,7 @@ def read_rate(text: str) -> Rate:
 
 
 def take_one(rate: Rate, full_at: float, now: float) -> RateStatus:
-    """One more, for a caller whose quota is full again at that moment; a refusal costs nothing."""
+    """Take one request from a quota that is full again at `full_at`; a refusal costs nothing."""
     share = rate.window / rate.quota
     full_at = max(full_at, now)
     allowed = full_at + share - now <= rate.window + _ROUNDING

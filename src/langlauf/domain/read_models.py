@@ -11,7 +11,7 @@ from langlauf.domain.state import Status
 
 
 class CancelRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody wishes a job stopped."""
+    """Request to cancel a job."""
 
     org_id: str
     job_id: str
@@ -21,7 +21,7 @@ class CancelRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SweptJob(msgspec.Struct, frozen=True):
-    """A job that the sweep found without a living worker, and what it did about it."""
+    """A job that the sweep found without a live worker, and what the sweep did."""
 
     org_id: str
     job_id: str
@@ -30,14 +30,14 @@ class SweptJob(msgspec.Struct, frozen=True):
 
 
 class JobView(msgspec.Struct, frozen=True):
-    """A job with what is not in its row: until when a worker holds it."""
+    """A job with the end of its lease, which is not in its row."""
 
     job: JobRecord
     lease_expires_at: Instant | None
 
 
 class StatusView(msgspec.Struct, frozen=True):
-    """All that a status answer shows. `result` is the final payload as JSON text, where it is small enough."""
+    """The content of a status response. `result` is the final payload as JSON text, if it is small enough."""
 
     view: JobView
     events: list[Event]
@@ -45,17 +45,17 @@ class StatusView(msgspec.Struct, frozen=True):
 
 
 class EventLogPage(msgspec.Struct, frozen=True):
-    """The next part of a job's log."""
+    """The next page of a job's log."""
 
     events: list[Event]
-    #: it was cut short, so there may be more already
+    #: the page was cut, so there may be more already
     more: bool
-    #: nothing follows, now or ever: the job has ended, or it or its log is gone
+    #: nothing follows any more: the job has ended, or it or its log is gone
     over: bool
 
 
 class JobFingerprint(msgspec.Struct, frozen=True):
-    """What tells from afar whether a job looks different."""
+    """Changes whenever a job looks different; cheaper to read than the job."""
 
     event_seq: int
     result_expired: bool
@@ -65,14 +65,14 @@ class JobFingerprint(msgspec.Struct, frozen=True):
 
 
 def fingerprint_of(view: JobView) -> JobFingerprint:
-    """What a job that was read looks like from afar."""
+    """Return the fingerprint of a job that was read."""
     job = view.job
     expired = job.result_expired_at is not None, job.events_expired_at is not None
     return JobFingerprint(job.event_seq, *expired, view.lease_expires_at, job.held_at)
 
 
 class ResultView(msgspec.Struct, frozen=True):
-    """The snapshot that was asked for, and the one that is delivered for it."""
+    """The requested snapshot, and the one that is delivered for it."""
 
     job: JobRecord
     requested: Snapshot
@@ -80,34 +80,34 @@ class ResultView(msgspec.Struct, frozen=True):
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which of an org's jobs to list. `before` is the position after which the page starts."""
+    """Which jobs of an org to list. `before` is the position after which the page starts."""
 
     status: Status | None = None
     analysis: str | None = None
     #: only failed jobs have one
     error_code: str | None = None
-    #: stands in the id, the analysis, the step, the error or the input; letters of ASCII in either case
+    #: part of the id, analysis, step, error or input; ASCII letters in either case
     text: str | None = None
-    #: accepted at this instant or later
+    #: accepted at this time or later
     since: Instant | None = None
     before: tuple[Instant, str] | None = None
     limit: int = 50
 
 
 class PageOfJobs(msgspec.Struct, frozen=True):
-    """Some of an org's jobs. Where `after` is not None there may be more: the next page starts before that position.
+    """A page of an org's jobs. If `after` is not None there may be more: the next page starts at that position.
 
-    A page may be short, or empty, and not the last: a filter that hardly any job fits is looked for in steps.
+    A page may be short or empty without being the last: a rare filter is scanned in steps.
     """
 
     views: list[JobView]
     after: tuple[Instant, str] | None
-    #: how many jobs it looked at before it was given out as it is; nothing where it is full or the last
+    #: jobs scanned before an incomplete page was returned; 0 if it is full or the last
     looked_at: int = 0
 
 
 class HistoryEntry(msgspec.Struct, frozen=True):
-    """One line of an org's history: a result and what it was asked for."""
+    """One entry of an org's history: a result and its input."""
 
     result_id: str
     job_id: str
@@ -118,7 +118,7 @@ class HistoryEntry(msgspec.Struct, frozen=True):
 
 
 class PastRun(msgspec.Struct, frozen=True):
-    """A completed job that a later one of the same analysis can look back at."""
+    """A completed job that a later one of the same analysis can read."""
 
     job_id: str
     result_id: str
@@ -128,14 +128,14 @@ class PastRun(msgspec.Struct, frozen=True):
 
 
 class QueueDepth(msgspec.Struct, frozen=True):
-    """How much there is to do: over the whole deployment."""
+    """The length of the queue over the whole deployment."""
 
     waiting: int
     running: int
 
 
 class InboxMessage(msgspec.Struct, frozen=True):
-    """A message with the job it tells of, as that is now."""
+    """A message with the current state of its job."""
 
     notification: Notification
     view: JobView
@@ -143,16 +143,16 @@ class InboxMessage(msgspec.Struct, frozen=True):
 
 
 class InboxPage(msgspec.Struct, frozen=True):
-    """Some messages. Where `after` is not None there are more: the next page starts before that position."""
+    """A page of messages. If `after` is not None there are more: the next page starts at that position."""
 
     messages: list[InboxMessage]
     after: tuple[Instant, str] | None
 
 
 class MarkRead(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody has seen one message, or all up to an instant.
+    """Request to mark one message, or all up to a time, as read.
 
-    All are one row, however many they are: the instant up to which the org has seen everything.
+    All are one row: the time up to which the org has read everything.
     """
 
     org_id: str

@@ -14,11 +14,11 @@ PATH_MASK = "[path]"
 _LONGEST_MESSAGE = 2_000
 _DEEPEST_DETAILS = 4
 _MOST_DETAILS = 50
-#: Values in the details of one error, over all levels.
+#: The most values in the details of one error, over all levels.
 _MOST_VALUES = 200
 _MOST_LETTERS = 10_000
 _SHORTEST_TEXT = 20
-#: Of a longer text only the beginning is looked at, and kept.
+#: Of a longer text only the start is examined and kept.
 _LONGEST_LOOKED_AT = 262_144
 _LONGEST_SECRET = 16_384
 _ROOM_FOR_MASKS = 4 * len(MASK)
@@ -36,12 +36,12 @@ __all__ = [
     "without_paths",
 ]
 
-#: An absolute path of two parts or more, as exceptions of files have it; an address behind `://` is none.
+#: An absolute path of two or more parts, as in exceptions about files; not a URL.
 _PATH = re.compile(r"(?<![\w:/.\]])/[\w.@+~-]+(?:/[\w.@+~-]+)+/?")
 
 
 def redact(text: str) -> str:
-    """The text with everything that looks like a secret masked. Masking twice changes nothing."""
+    """Return the text with everything masked that looks like a secret. Idempotent."""
     low = text.lower()
     for shape in dict.fromkeys([shape for sign, shape in _SIGNS if sign in low]):
         text = shape.pattern.sub(shape.replacement, text)
@@ -49,9 +49,9 @@ def redact(text: str) -> str:
 
 
 def clean_text(text: str, longest: int) -> str:
-    """The beginning of a text, fit to be stored and shown: no secrets, no characters a database refuses.
+    """Return the start of a text, safe to store and show: no secrets, no characters that a database rejects.
 
-    Secrets are masked before the text is cut: half of one would not be known for what it is.
+    Secrets are masked before the text is cut: half of one would not be recognized.
     """
     text = redact(_storable(_bounded(text)))
     if len(text) <= longest:
@@ -62,7 +62,7 @@ def clean_text(text: str, longest: int) -> str:
 
 
 def clean_tail(text: str, longest: int) -> str:
-    """The same for a text whose end counts."""
+    """Return the end of a text, safe to store and show."""
     text = redact(_storable(text[-_LONGEST_LOOKED_AT:]))
     if len(text) <= longest:
         return text
@@ -76,7 +76,7 @@ def _storable(text: str) -> str:
 
 
 def _bounded(text: str) -> str:
-    """A text of a length that can be looked through; what may be half a secret at its end is left out."""
+    """Return the part of a text that is examined; what may be half a secret at its end is dropped."""
     if len(text) <= _LONGEST_LOOKED_AT:
         return text
     kept = text[:_LONGEST_LOOKED_AT]
@@ -85,23 +85,23 @@ def _bounded(text: str) -> str:
 
 
 def _unbroken(text: str) -> str:
-    """A text that does not end inside a mask: half of one would be taken for a secret."""
+    """Return a text that does not end inside a mask: half of one would be taken for a secret."""
     start = text.rfind("[", -len(MASK))
     return text[:start] if start >= 0 and MASK.startswith(text[start:]) and not text.endswith("]") else text
 
 
 def without_paths(text: str) -> str:
-    """The text without where things lie on the machine: that is for the log, not for whoever asked."""
+    """Return the text without paths of this machine: they are for the log, not for the caller."""
     return _PATH.sub(PATH_MASK, text)
 
 
 def clean_message(text: str) -> str:
-    """An error text, fit to be stored."""
+    """Return an error text that is safe to store."""
     return clean_text(text, _LONGEST_MESSAGE)
 
 
 def exception_text(error: BaseException, *, named: bool = True) -> str:
-    """What an exception says, and with `named` what it is. Whatever it holds, that neither raises nor has no end."""
+    """Return the text of an exception, with `named` also its type. Never raises, and is bounded."""
     name = type(error).__name__
     try:
         text = _said(error)[: 4 * _LONGEST_MESSAGE]
@@ -113,7 +113,7 @@ def exception_text(error: BaseException, *, named: bool = True) -> str:
 
 
 def _said(error: BaseException) -> str:
-    """What it says; where that is how Python shows its arguments, not all of a large one is."""
+    """Return the text of an exception; if it is the repr of its arguments, a bounded one."""
     plain = type(error).__str__ is BaseException.__str__
     if plain and not all(type(argument) is str for argument in error.args):
         return _SHORT.repr(error.args[0] if len(error.args) == 1 else error.args)
@@ -121,12 +121,12 @@ def _said(error: BaseException) -> str:
 
 
 def clean_details(value: Any) -> Any:
-    """Details of an error, whatever they are, as a small JSON value without secrets."""
+    """Return details of an error as a small JSON value without secrets."""
     return _Details().clean(value, 0)
 
 
 class _Details:
-    """Counts what it took over: details may be wide on every level, or contain themselves."""
+    """Counts what it copied: details may be wide on every level, or contain themselves."""
 
     def __init__(self) -> None:
         self._left = _MOST_VALUES
@@ -157,7 +157,7 @@ class _Details:
 
 
 def _short() -> reprlib.Repr:
-    """Shows containers and texts of any size in a bounded text."""
+    """Return a bounded repr for containers and texts."""
     short = reprlib.Repr()
     short.maxlevel = _DEEPEST_DETAILS
     short.maxlist = short.maxtuple = short.maxdict = short.maxset = short.maxfrozenset = short.maxdeque = _MOST_DETAILS
@@ -170,7 +170,7 @@ _SHORT = _short()
 
 
 def bounded_repr(value: Any) -> str:
-    """A value as Python shows it; of a large one a part."""
+    """Return the repr of a value, of a large one a part."""
     try:
         return _SHORT.repr(value)
     except BaseException:  # noqa: BLE001 - a value that cannot be shown still has a type
@@ -182,7 +182,7 @@ def _shown_name(name: Any) -> str:
 
 
 def redact_json(value: Any) -> Any:
-    """The value with everything masked that looks like a secret; equal to the value where nothing does."""
+    """Return a JSON value with everything masked that looks like a secret."""
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, list):
@@ -193,7 +193,7 @@ def redact_json(value: Any) -> Any:
 
 
 def _masked_under(name: str, item: Any) -> Any:
-    """A harmless text under a telling name is a secret all the same, and so is whatever is made of several."""
+    """Mask a text, list or object under the name of a secret; otherwise mask inside."""
     if isinstance(item, str | list | dict) and item and is_secret_name(name):
         return MASK
     return redact_json(item)

@@ -22,54 +22,58 @@ class Snapshot(msgspec.Struct, frozen=True):
     schema_version: int
     result_payload_ref: str
     created_at: Instant
-    #: JSON text, kept as it is stored
+    #: JSON text, as stored
     summary_json: str | None
-    #: set where retention took the payload: the row is then a tombstone
+    #: set if retention removed the payload: the row is then a tombstone
     removed_at: Instant | None = None
 
 
 class ReferencedPayloads(msgspec.Struct, frozen=True):
-    """What the snapshots of one job still name of what lies outside of the store."""
+    """The payloads outside the store that snapshots of one job still reference."""
 
-    #: nothing is written for the job any more, so no reference will be added
+    #: the job has ended, so no reference will be added
     ended: bool
-    #: the references of snapshots that retention has not taken
+    #: references of snapshots that retention has not removed
     refs: frozenset[str]
 
 
 class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A snapshot with its payload, as JSON text, never decoded on the way out."""
+    """A snapshot with its payload, as JSON text that is never decoded on the way out."""
 
     snapshot: Snapshot
     payload: str | None
-    #: what the analysis wants people to see of it (`domain.showing`), as JSON text
+    #: the views of the analysis (`domain.view`), as JSON text
     views: str | None = None
-    #: the name of its schema where the earlier system gave it one; `schema_version` has the number in it
+    #: the name of its schema if the earlier system gave it one; `schema_version` has its number
     schema_text: str | None = None
 
 
-#: A payload up to this is read at once, with its size.
+#: A payload up to this size is read at once.
 SMALL_PAYLOAD = 65_536
 
 
 class PayloadSource(Protocol):
-    """The payload of one snapshot as bytes of JSON text."""
+    """The payload of one snapshot as bytes of JSON text, read in pieces.
+
+    A read from start to end returns exactly what was written. If a piece was removed meanwhile or is damaged, reading
+    raises: the client sees that the response is cut, because its length was sent before.
+    """
 
     @property
     def size(self) -> int:
-        """How many bytes there are in all."""
+        """Return the size in bytes."""
 
     @property
     def whole(self) -> bytes | None:
-        """All of it, where it is small."""
+        """Return all of it if it is small."""
 
     @property
     def holds(self) -> int:
-        """How much memory reading it takes at the most."""
+        """Return the most memory that reading it takes."""
 
     @property
     def share(self) -> Hashable | None:
-        """What that memory is for, where all who read the same payload share it."""
+        """Return the key under which readers of the same payload share that memory, or None."""
 
     async def read(self, start: int) -> bytes | memoryview:
-        """The next piece from there on, in the order of the bytes; raises `PayloadGone` where it is no longer there."""
+        """Return the next piece from `start` on; raise `PayloadGone` if it was removed."""

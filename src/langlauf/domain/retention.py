@@ -9,7 +9,7 @@ from langlauf.domain.instant import Instant
 
 
 class RetentionPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """How long what is kept after a job's end, in seconds; None keeps it for ever."""
+    """How long records are kept after a job's end, in seconds; None keeps them for ever."""
 
     final_results: float | None
     partial_results: float | None
@@ -18,19 +18,19 @@ class RetentionPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RetentionCount(msgspec.Struct, frozen=True, kw_only=True):
-    """What retention removed, or would remove, of one kind of records."""
+    """What retention removed, or would remove, of one kind of record."""
 
     delete_count: int
-    #: None where nobody asked for a count of all
+    #: None if it was not counted
     kept_count: int | None
     #: ended jobs that have such records and are old enough
     eligible_terminal: int
-    #: ended jobs without a usable time of their end
+    #: ended jobs without a valid end time
     skipped_missing_timestamp: int | None
 
 
 class RetentionReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of retention."""
+    """The report of one run."""
 
     dry_run: bool
     terminal_job_count: int | None
@@ -40,7 +40,7 @@ class RetentionReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HoldRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody wants a result kept, or no longer. Who holds what is held already changes nothing."""
+    """Request to hold a result, or to release it. Holding a held result changes nothing."""
 
     org_id: str
     result_id: str
@@ -51,7 +51,7 @@ class HoldRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResultGone(msgspec.Struct, frozen=True):
-    """Retention took the result before anybody held it."""
+    """Retention removed the result before it was held."""
 
     job_id: str
     removed_at: Instant

@@ -1,10 +1,10 @@
-"""Which addresses may be called. What lies inside a network is refused, in whatever spelling it comes.
+"""SSRF protection: which addresses webhooks may call. Private addresses are refused in any spelling.
 
-An address of IPv6 can carry one of IPv4 that packets end up at (NAT64, 6to4, Teredo, ISATAP, mapped, compatible): both
-are judged. Ranges that the operator names may be called although they are private; what no receiver can live at (the
-metadata of clouds, broadcast, multicast) never, and link-local only where the range that is named lies within it.
+An IPv6 address can embed an IPv4 address that packets end up at (NAT64, 6to4, Teredo, ISATAP, mapped, compatible): both
+are checked. Ranges that the operator allows may be called although they are private; cloud metadata, broadcast and
+multicast never, and link-local only if the allowed range lies within it.
 
-The tables are our own: what `ipaddress` calls global differs from one release of Python to the next.
+The tables are our own: what `ipaddress` calls global differs between releases of Python.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,14 +16,14 @@ Network = IPv4Network | IPv6Network
 
 
 class AllowedRange(NamedTuple):
-    """A range that the operator lets webhooks call although it is private: for one org, or for all."""
+    """A private range that webhooks may call: for one org, or for all."""
 
     org_id: str | None
     network: Network
 
 
 def allowed_networks(allow: Iterable[AllowedRange], org_id: str) -> tuple[Network, ...]:
-    """The ranges that webhooks of an org may call."""
+    """Return the private ranges that webhooks of an org may call."""
     return tuple(one.network for one in allow if one.org_id is None or one.org_id == org_id)
 
 
@@ -31,17 +31,17 @@ _GLOBAL_UNICAST = IPv6Network("2000::/3")
 _MAPPED = IPv6Network("::ffff:0:0/96")
 _NAT64 = IPv6Network("64:ff9b::/96")
 
-#: How the addresses of IPv6 that carry one of IPv4 do so: the range, and how far from the right end it stands.
+#: IPv6 ranges that embed an IPv4 address, and its offset in bits from the right.
 _CARRIERS: tuple[tuple[IPv6Network, tuple[int, ...]], ...] = (
-    (IPv6Network("::/96"), (0,)),  # compatible with IPv4
+    (IPv6Network("::/96"), (0,)),  # IPv4-compatible
     (_MAPPED, (0,)),
-    (IPv6Network("::ffff:0:0:0/96"), (0,)),  # translated
+    (IPv6Network("::ffff:0:0:0/96"), (0,)),  # IPv4-translated
     (_NAT64, (0,)),
     (IPv6Network("2002::/16"), (80,)),  # 6to4
-    (IPv6Network("2001::/32"), (64,)),  # Teredo: its server; the client's own address is turned over, below
+    (IPv6Network("2001::/32"), (64,)),  # Teredo: the server; the client's address is inverted, see below
 )
 _TEREDO = IPv6Network("2001::/32")
-#: NAT64 of a site's own, whose prefix may have any length that the standard knows; the bits 64 to 71 are left out.
+#: Local-use NAT64, whose prefix may have any length of the standard; bits 64 to 71 are skipped.
 _LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")
 _ISATAP = (0x0000_5EFE, 0x0200_5EFE)
 _WHOLE_V4 = 0xFFFF_FFFF
@@ -67,25 +67,25 @@ def _networks(text: str) -> tuple[Network, ...]:
 
 _INNER: tuple[tuple[str, tuple[Network, ...]], ...] = tuple((name, _networks(text)) for name, text in _NAMED)
 _LINK_LOCAL = _networks("169.254.0.0/16 fe80::/10")
-#: Where clouds keep what only their guests may ask: credentials, above all. Some lie in ranges that look public.
+#: Metadata services of clouds, which hand out credentials. Some are in ranges that look public.
 _METADATA = _networks(
     "169.254.169.254/32 169.254.169.253/32 169.254.169.123/32 169.254.170.2/32 169.254.170.23/32 169.254.0.23/32 "
     "169.254.42.42/32 168.63.129.16/32 100.100.100.200/32 192.0.0.192/32 "
     "fd00:ec2::254/128 fd00:ec2::23/128 fd00:ec2::253/128 fd00:ec2::123/128 fd20:ce::254/128 fd00:42::42/128"
 )
-#: Nothing can be sent to these, or they mean this machine: no range makes a receiver of them.
+#: Not addresses of a single machine, or this machine itself: no allowed range includes them.
 _NEVER = _networks("0.0.0.0/8 ::/128 224.0.0.0/4 ff00::/8 255.255.255.255/32")
 
 
 def unwrap_mapped(address: Address) -> Address:
-    """The address as it is connected to: one of IPv4 is one, however it is wrapped."""
+    """Return the address that is connected to: an IPv4-mapped address is the IPv4 address."""
     if isinstance(address, IPv6Address) and address in _MAPPED:
         return IPv4Address(int(address) & _WHOLE_V4)
     return address
 
 
 def embedded_ipv4(address: Address) -> tuple[IPv4Address, ...]:
-    """The addresses of IPv4 that an address of IPv6 may lead to."""
+    """Return the IPv4 addresses that an IPv6 address may lead to."""
     return tuple(dict.fromkeys(_carried(address))) if isinstance(address, IPv6Address) else ()
 
 
@@ -103,7 +103,7 @@ def _carried(address: IPv6Address) -> Iterator[IPv4Address]:
 
 
 def _after_prefix(bits: int) -> Iterator[IPv4Address]:
-    """What follows a prefix of 48, 56, 64 or 96 bits, by the rules of NAT64."""
+    """Yield the addresses after a prefix of 48, 56, 64 or 96 bits, by the rules of NAT64."""
     yield IPv4Address(bits & _WHOLE_V4)
     for length in (48, 56, 64):
         before = bits >> 64 & (1 << (64 - length)) - 1
@@ -113,7 +113,7 @@ def _after_prefix(bits: int) -> Iterator[IPv4Address]:
 
 
 def refusal_reason(address: Address, allow: Sequence[Network] = ()) -> str | None:
-    """Why an address must not be called, in a few words; None where it may be."""
+    """Return why an address must not be called, or None if it may be."""
     address = unwrap_mapped(address)
     leads_to = (address, *embedded_ipv4(address))
     if getattr(address, "scope_id", None) is not None:
@@ -129,9 +129,9 @@ def refusal_reason(address: Address, allow: Sequence[Network] = ()) -> str | Non
 
 
 def is_allowed(address: Address, allow: Sequence[Network]) -> bool:
-    """Whether the operator named the address: there, http and any port may be called.
+    """Whether the operator allows the address, also with http and on any port.
 
-    A range that is wider than link-local does not mean link-local.
+    A range that is wider than link-local does not include link-local.
     """
     address = unwrap_mapped(address)
     named = [network for network in allow if address in network]
@@ -141,7 +141,7 @@ def is_allowed(address: Address, allow: Sequence[Network]) -> bool:
 
 
 def is_allowed_private(address: Address, allow: Sequence[Network]) -> bool:
-    """Whether an address lies inside a network and is called only because the operator named it."""
+    """Whether a private address may be called only because the operator allows it."""
     return refusal_reason(address) is not None and refusal_reason(address, allow) is None
 
 

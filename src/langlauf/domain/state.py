@@ -1,7 +1,7 @@
 """The states of a job and the one table of legal transitions.
 
-The database's constraints, the diagram in the documents and the property tests are derived from `TRANSITIONS`;
-nothing else in the code lists which change is allowed.
+Database constraints, the diagram in the documents and the property tests are derived from `TRANSITIONS`; nothing else
+lists which change is legal.
 """
 
 from enum import StrEnum
@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 
 class Status(StrEnum):
-    """Where a job stands. The same word is in the row, in the log and on the wire."""
+    """The state of a job. The same word is in the row, in the log and in the API."""
 
     QUEUED = "queued"
-    """Accepted and on disk; a worker's claim or a cancel moves it on."""
+    """Accepted and on disk; a claim or a cancel moves it on."""
     RUNNING = "running"
     """Claimed at least once, no snapshot yet; its attempt, the sweep or a cancel moves it on."""
     PARTIAL = "partial"
-    """Like running, and at least one partial snapshot can be looked at."""
+    """Like running, with at least one partial snapshot."""
     COMPLETED = "completed"
     """Ended with exactly one final snapshot."""
     FAILED = "failed"
@@ -26,7 +26,7 @@ class Status(StrEnum):
 
 
 class Transition(NamedTuple):
-    """One legal change of state. `source` is None for the birth of a job."""
+    """One legal change of state. `source` is None for a new job."""
 
     source: Status | None
     target: Status
@@ -53,12 +53,12 @@ STARTED: frozenset[Status] = frozenset({Status.RUNNING, Status.PARTIAL})
 
 
 def is_legal(source: Status | None, target: Status) -> bool:
-    """Whether the table has this change."""
+    """Whether the table has this transition."""
     return (source, target) in LEGAL
 
 
 def mermaid() -> str:
-    """The table as a Mermaid state diagram."""
+    """Return the table as a Mermaid state diagram."""
     lines = ["stateDiagram-v2"]
     lines += [f"    {t.source or '[*]'} --> {t.target}: {t.when}" for t in TRANSITIONS]
     lines += [f"    {state} --> [*]" for state in Status if state in TERMINAL]

@@ -17,7 +17,7 @@ from langlauf.domain.state import Status
 
 
 class TimeRange(StrEnum):
-    """How far back to look."""
+    """A range of time up to now."""
 
     QUARTER = "15m"
     HOUR = "1h"
@@ -26,12 +26,12 @@ class TimeRange(StrEnum):
 
     @property
     def seconds(self) -> int:
-        """Its length."""
+        """Return its length."""
         return _LENGTHS[self][0]
 
     @property
     def periods(self) -> int:
-        """Into how many equal parts charts divide it."""
+        """Return the number of equal parts in charts."""
         return _LENGTHS[self][1]
 
 
@@ -44,26 +44,26 @@ _LENGTHS = {
 
 
 class Percentiles(msgspec.Struct, frozen=True):
-    """How long something took, in seconds: half of them less than `p50`, all but one in twenty less than `p95`."""
+    """The median and the 95th percentile of durations, in seconds."""
 
     p50: float
     p95: float
 
 
 class Period(msgspec.Struct, frozen=True, kw_only=True):
-    """One part of the range. What is not known of it is None."""
+    """One part of the range. Unknown values are None."""
 
     begins_at: Instant
     ended: int | None
     failed: int | None
     wait_p95: float | None
     run_p95: float | None
-    #: how many waited when it ended
+    #: how many jobs waited at its end
     waiting: int | None
 
 
 def percentiles(microseconds: Iterable[int]) -> Percentiles | None:
-    """By nearest rank: each is a value that was seen."""
+    """Return percentiles by nearest rank, or None without values."""
     ranked = sorted(microseconds)
     return Percentiles(_at(ranked, 50), _at(ranked, 95)) if ranked else None
 
@@ -73,20 +73,20 @@ def _at(ranked: Sequence[int], percent: int) -> float:
 
 
 def period_edges(span: TimeRange, now: Instant) -> list[Instant]:
-    """Where the parts begin, and where the last one ends: now."""
+    """Return the starts of all parts, and the end of the last one: now."""
     return [after(now, span.seconds * (number / span.periods - 1)) for number in range(span.periods + 1)]
 
 
 def period_of(instant: Instant, begins: Sequence[Instant]) -> int:
-    """In which part of the range something was; what is not in it counts to the part that is nearest."""
+    """Return the part of the range that a time is in; a time outside is in the nearest part."""
     return min(max(bisect_right(begins, instant), 1), len(begins) - 1) - 1
 
 
 def waiting_at(seen: Overview, moments: Sequence[Instant], since: Instant) -> list[int | None]:
-    """How many waited at each moment, worked out from when jobs were queued and started.
+    """Return how many jobs waited at each time, computed from when jobs were queued and started.
 
-    Whoever waited at a moment waits still, or has started or ended since, and so is in the look if that reaches back to
-    the moment. Where it does not, nothing is said.
+    A job that waited at a time still waits, or has started or ended since: so it is in the overview if that reaches
+    back far enough. If not, the value is None.
     """
     known = max(since, seen.queued[-1]) if seen.queued_more else since
     came = [one.queued_at for one in seen.ended] + [one.queued_at for one in seen.underway] + seen.queued
@@ -102,14 +102,14 @@ def waiting_at(seen: Overview, moments: Sequence[Instant], since: Instant) -> li
 
 
 class JobCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """The jobs of an analysis, of an org, or all."""
+    """Counts of the jobs of an analysis, of an org, or of all."""
 
     name: str
     waiting: int
-    #: when the one was queued that waits longest
+    #: when the longest waiting job was queued
     oldest_at: Instant | None
     running: int
-    #: wait for their next attempt
+    #: waiting for their next attempt
     retrying: int
     ended: int
     failed: int
@@ -119,7 +119,7 @@ class JobCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FailureCount(msgspec.Struct, frozen=True, kw_only=True):
-    """One way to fail: how often, and the latest that did."""
+    """Failures with one code: their number, and the latest."""
 
     code: str
     count: int
@@ -127,16 +127,16 @@ class FailureCount(msgspec.Struct, frozen=True, kw_only=True):
     org_id: str
     analysis: str
     last_at: Instant
-    #: how often in each period
+    #: number per period
     series: list[int]
 
 
 class OpsStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """All of it, at one moment."""
+    """All statistics at one time."""
 
     at: Instant
     span: TimeRange
-    #: from here on all jobs that ended are counted
+    #: all jobs that ended since then are counted
     since: Instant
     #: whether that is the whole range
     whole: bool
@@ -144,24 +144,24 @@ class OpsStatistics(msgspec.Struct, frozen=True, kw_only=True):
     periods: list[Period]
     analyses: list[JobCounts]
     orgs: list[JobCounts]
-    #: whether queues were left out because there are too many of them
+    #: whether queues were left out because there are too many
     queues_more: bool
     failures: list[FailureCount]
-    #: those that were asked to stop and go on all the same, the longest first
+    #: jobs that were to be canceled and still run, the longest first
     canceling: list[StartedJob]
 
     @property
     def minutes(self) -> float:
-        """How long the time is that is counted over."""
+        """Return the minutes that are counted."""
         return max(seconds_between(self.since, self.at), 1.0) / 60
 
 
 class _Tally:
-    """What is counted under one name, or in one part of the range."""
+    """Counts under one name, or in one part of the range."""
 
     def __init__(self) -> None:
         self.statuses: list[str] = []
-        #: from being queued to the first start, and from there to the end, in microseconds
+        #: from queued to the first start, and from there to the end, in microseconds
         self.waits: list[int] = []
         self.runs: list[int] = []
         self.waiting = 0
@@ -170,7 +170,7 @@ class _Tally:
         self.retrying = 0
 
     def count(self, name: str) -> JobCounts:
-        """All of it in figures."""
+        """Return the counts."""
         return JobCounts(
             name=name,
             waiting=self.waiting,
@@ -186,7 +186,7 @@ class _Tally:
 
 
 class _Tallies:
-    """Everything counted in one walk, in all the ways that it is shown."""
+    """All counts by analysis, org and period, made in one pass."""
 
     def __init__(self, seen: Overview, begins: Sequence[Instant]) -> None:
         self.total = _Tally()
@@ -217,7 +217,7 @@ class _Tallies:
 
 
 def ops_statistics(seen: Overview, span: TimeRange, now: Instant, *, cancel_seconds: float) -> OpsStatistics:
-    """The figures. `cancel_seconds` is how long stopping may take before it is worth a word."""
+    """Compute the statistics. `cancel_seconds` is how long a cancel may take before it is reported."""
     since = seen.ended[-1].finished_at if seen.ended_more else after(now, -span.seconds)
     begins = period_edges(span, now)
     tallies = _Tallies(seen, begins)
@@ -239,13 +239,13 @@ def ops_statistics(seen: Overview, span: TimeRange, now: Instant, *, cancel_seco
 
 
 def _counts(tallies: Mapping[str, _Tally]) -> list[JobCounts]:
-    """First where a job waits longest, then by name."""
+    """Return the counts with the longest waiting job first, then by name."""
     counts = [tally.count(name) for name, tally in tallies.items()]
     return sorted(counts, key=lambda one: (one.oldest_at is None, one.oldest_at or 0, one.name))
 
 
 def _periods(tallies: Mapping[int, _Tally], seen: Overview, begins: Sequence[Instant], since: Instant) -> list[Period]:
-    """The parts of the range, the oldest first. Of those that begin before `since` nothing is known."""
+    """Return the parts of the range, the oldest first. Those before `since` are unknown."""
     waiting = waiting_at(seen, begins[1:], since)
     return [
         _period(begin, tallies.get(number, _Tally()), waiting[number], known=begin >= since)
@@ -268,7 +268,7 @@ def _period(begin: Instant, tally: _Tally, waiting: int | None, *, known: bool) 
 
 
 def _failures(ended: Sequence[EndedJob], begins: Sequence[Instant]) -> list[FailureCount]:
-    """By code, the most frequent first. The newest comes first in what is given, and is the example."""
+    """Return failures by code, the most frequent first. Jobs are given newest first; the newest is the example."""
     found: defaultdict[str, list[EndedJob]] = defaultdict(list)
     for one in ended:
         if one.error_code is not None and one.job_id is not None:

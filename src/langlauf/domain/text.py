@@ -6,21 +6,21 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-#: What 64 bits with a sign hold, such as the keys of a database. Few readers keep larger ones exactly.
+#: The range of signed 64-bit integers. Few readers preserve larger ones.
 SMALLEST_INTEGER, LARGEST_INTEGER = -(2**63), 2**63 - 1
 MAX_DEPTH = 64
-#: Without any of these JSON has no NUL, no half of a pair, no integer beyond 64 bits and no number that is not finite.
+#: JSON without any of these has no NUL, no lone surrogate, no integer beyond 64 bits and no infinite number.
 _SUSPECT = re.compile(rb"\\|[0-9]{19}|[0-9][eE]")
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\x1b": "\\e"}
 
 
 def is_plain(text: bytes, deepest: int = MAX_DEPTH) -> bool:
-    """Whether JSON text holds nothing that could be a flaw: a look at its bytes is faster than one at its values."""
+    """Whether JSON text certainly has no flaw: scanning bytes is faster than checking values."""
     return text.count(b"[") + text.count(b"{") <= deepest and _SUSPECT.search(text) is None
 
 
 def first_flaw(value: Any, deepest: int = MAX_DEPTH) -> str | None:
-    """Says what in a value of JSON types cannot be kept and where, or None where all of it can."""
+    """Return what in a JSON value cannot be stored and where, or None."""
     stack: list[tuple[Any, str, int]] = [(value, "", 1)]
     while stack:
         item, path, depth = stack.pop()
@@ -43,7 +43,7 @@ def _children(item: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def scalar_flaw(item: Any) -> str | None:
-    """Says why a number or a text cannot be kept, or None where it can."""
+    """Return why a number or a text cannot be stored, or None."""
     kind = type(item)
     if kind is str:
         return string_flaw(item)
@@ -55,7 +55,7 @@ def scalar_flaw(item: Any) -> str | None:
 
 
 def _name_flaw(name: Any, siblings: dict[Any, Any]) -> str | None:
-    """JSON writes every name as a text: two that become the same cannot both be kept."""
+    """Return why a name cannot be stored, or None. JSON names are texts: two may become the same."""
     if type(name) is str:
         return string_flaw(name)
     if type(name) is float and not math.isfinite(name):
@@ -64,7 +64,7 @@ def _name_flaw(name: Any, siblings: dict[Any, Any]) -> str | None:
 
 
 def string_flaw(text: str) -> str | None:
-    """Says why a text cannot be kept, or None where it can."""
+    """Return why a text cannot be stored, or None."""
     if text.isascii():
         return "contains the character NUL" if "\x00" in text else None
     if "\x00" in text:
@@ -77,12 +77,12 @@ def string_flaw(text: str) -> str | None:
 
 
 def escaped(text: str) -> str:
-    """A text on one line, in which nothing steers a terminal or hides: what cannot be seen is written as an escape."""
+    """Return a text on one line without control or invisible characters, which are escaped."""
     return text if text.isprintable() else "".join(map(_escaped_char, text))
 
 
 def escaped_lines(text: str) -> str:
-    """The same for a text that has lines of its own."""
+    """Escape a text line by line."""
     return "\n".join(map(escaped, text.split("\n")))
 
 
@@ -97,7 +97,7 @@ _ESCAPE = re.compile(r"~(?![01])")
 
 
 def pointer_parts(pointer: str) -> list[str]:
-    """The names and positions that a pointer goes through; raises `ValueError` where it is none. `""` is the whole."""
+    """Return the names and positions of a JSON pointer; `ValueError` if it is not one. `""` is the whole."""
     if pointer and not pointer.startswith("/"):
         raise ValueError(f"{pointer!r} does not start with a slash; write /{pointer}")
     if _ESCAPE.search(pointer):
@@ -106,7 +106,7 @@ def pointer_parts(pointer: str) -> list[str]:
 
 
 def pointer_to(parts: Sequence[object], longest: int) -> str:
-    """The pointer through these names and positions; a long one is cut in its middle. `""` is the whole."""
+    """Return the JSON pointer of names and positions; a long one is cut in the middle. `""` is the whole."""
     half = longest // 2
     escaped = [str(part)[:half].replace("~", "~0").replace("/", "~1") for part in parts]
     pointer = "".join(f"/{part}" for part in escaped)

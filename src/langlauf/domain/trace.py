@@ -1,15 +1,15 @@
-"""Trace context (W3C): which larger story a request belongs to, so that its job can be found there and carry it on."""
+"""W3C trace context: the trace of a request, which its job continues."""
 
 import re
 from collections.abc import Sequence
 
 import msgspec
 
-#: Version, trace, the caller's own part of it, flags. A later version may have more behind.
+#: Version, trace id, parent span id, flags. A later version may have more fields.
 _PARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 _NO_VERSION = "ff"
 _OURS = "00"
-#: Sampled, and whether the trace id is random: what other flags mean is not known, and they are not passed on.
+#: Sampled, and random trace id. Unknown flags are not passed on.
 _KNOWN_FLAGS = 0b11
 _LONGEST_STATE = 512
 _MOST_MEMBERS = 32
@@ -17,16 +17,16 @@ _MEMBER = re.compile(r"[a-z0-9][a-z0-9_*/@-]{0,255}=[\x20-\x2b\x2d-\x3c\x3e-\x7e
 
 
 class Trace(msgspec.Struct, frozen=True):
-    """What a caller told about its trace, in the form in which it is passed on."""
+    """The trace context of a caller, in the form in which it is passed on."""
 
     trace_id: str
     traceparent: str
-    #: what tracing systems keep for themselves; opaque
+    #: opaque data of tracing systems
     tracestate: str | None = None
 
 
 def read_trace(parents: Sequence[str], states: Sequence[str] = ()) -> Trace | None:
-    """The trace that the headers name; None where they do not name one, or cannot be read."""
+    """Return the trace context in the headers, or None if there is none or it is malformed."""
     match = _PARENT.fullmatch(parents[0].strip()) if len(parents) == 1 else None
     if match is None:
         return None
@@ -38,7 +38,7 @@ def read_trace(parents: Sequence[str], states: Sequence[str] = ()) -> Trace | No
 
 
 def _state(text: str) -> str | None:
-    """The list as it came, without what does not fit: the oldest stand at its end. One bad member spoils all."""
+    """Return the list without the oldest members that do not fit, which are last; None if any is malformed."""
     members = [member.strip() for member in text.split(",") if member.strip()]
     names = {member.partition("=")[0] for member in members}
     if len(members) > _MOST_MEMBERS or len(names) < len(members) or not all(map(_MEMBER.fullmatch, members)):

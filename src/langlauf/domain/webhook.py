@@ -33,48 +33,48 @@ _URL = re.compile(
 _AUTHORITY = re.compile(r"(?:\[(?P<six>[^\]]*)\]|(?P<name>[^:\[\]]*))(?::(?P<port>[0-9]{1,5}))?")
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
-#: Names that mean this machine or a network's own, whatever a resolver says.
+#: Names of this machine or of a private network, whatever a resolver returns.
 _INNER_NAMES = ("localhost", "localdomain", "local", "internal", "intranet", "lan", "home.arpa", "ip6-localhost")
 
 
 class WebhookUrl(msgspec.Struct, frozen=True, kw_only=True):
-    """A web address that may be called as far as one can tell by looking at it."""
+    """A webhook URL that passed all checks that need no DNS."""
 
     scheme: str
-    #: a name in lower case, or an address without brackets
+    #: a lower-case name, or an address without brackets
     host: str
     port: int
-    #: with the query
+    #: including the query
     path: str
-    #: where the host is an address
+    #: set if the host is an address
     address: Address | None = None
 
     @property
     def ordinary(self) -> bool:
-        """Whether it is https at its usual port; anything else is for ranges that the operator named."""
+        """Whether it is https on the default port; anything else is for ranges that the operator allows."""
         return self.scheme == "https" and self.port == _DEFAULT_PORTS["https"]
 
     @property
     def authority(self) -> str:
-        """Host and port as they stand in an address and in the header `Host`."""
+        """Return host and port as in a URL and in the header `Host`."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
     @property
     def origin(self) -> str:
-        """The lane of what goes there: one server, whatever the path."""
+        """Return scheme, host and port: the lane of its messages, whatever the path."""
         return f"{self.scheme}://{self.authority}"
 
     @property
     def url(self) -> str:
-        """The address, spelled in the one way that everybody understands."""
+        """Return the URL in its normalized spelling."""
         return self.origin + self.path
 
 
 def read_webhook_url(text: str, allow: Sequence[Network] = (), *, own: str | None = None) -> WebhookUrl:
-    """Reads a web address that webhooks are to go to; `WebhookUrlRefused` says what is wrong with it.
+    """Parse and check a webhook URL; `WebhookUrlRefused` says what is wrong with it.
 
-    A name is judged when it is called, with all that it stands for then. `own` is the address of this very server.
+    A host name is checked when it is called, with every address it resolves to then. `own` is the URL of this server.
     """
     target = _read(text)
     if target.scheme not in _DEFAULT_PORTS:
@@ -89,7 +89,7 @@ def read_webhook_url(text: str, allow: Sequence[Network] = (), *, own: str | Non
 
 
 def check_address(target: WebhookUrl, address: Address, allow: Sequence[Network]) -> None:
-    """Whether what the host stands for may be called; `WebhookUrlRefused` says why not."""
+    """Check an address that the host resolves to; `WebhookUrlRefused` says why it may not be called."""
     reason = refusal_reason(address, allow)
     if reason is not None:
         raise WebhookUrlRefused(f"{target.host} is {reason}: {_ONLY_PUBLIC}")
@@ -98,7 +98,7 @@ def check_address(target: WebhookUrl, address: Address, allow: Sequence[Network]
 
 
 def _same_server(target: WebhookUrl, own: str) -> bool:
-    """Whether an address leads to us; at the usual ports, http and https are one server."""
+    """Whether the URL leads to this server; http and https on default ports are the same server."""
     try:
         us = _read(own)
     except WebhookUrlRefused:
@@ -108,7 +108,7 @@ def _same_server(target: WebhookUrl, own: str) -> bool:
 
 
 def _check_outside(target: WebhookUrl) -> None:
-    """A name that can only mean something inside, or another way to call it than the usual one."""
+    """Refuse private names, and any scheme or port but the default, if the operator allows no ranges."""
     if not target.ordinary:
         raise WebhookUrlRefused(_ordinary_reason(target))
     if "." not in target.host or any(target.host == one or target.host.endswith(f".{one}") for one in _INNER_NAMES):
@@ -173,7 +173,7 @@ def _read_host(name: str) -> tuple[str, Address | None]:
     if name.endswith("."):
         raise WebhookUrlRefused("the host must not end with a dot")
     labels = name.split(".")
-    if _NUMBER.fullmatch(labels[-1]):  # whoever reads it as an address must read the same one as we do
+    if _NUMBER.fullmatch(labels[-1]):  # other parsers would read it as an address: it must be the same one
         try:
             address = IPv4Address(name)
         except AddressValueError:
@@ -187,14 +187,14 @@ def _read_host(name: str) -> tuple[str, Address | None]:
 
 
 SECRET_PREFIX = "whsec_"  # noqa: S105 - the prefix, not a secret
-#: What the store keeps the secret for that those of endpoints are made from.
+#: The purpose under which the store keeps the secret that endpoint secrets are derived from.
 ENDPOINT_SECRETS_PURPOSE = "webhook endpoints"
 _FEWEST_BYTES = 24
 _MOST_BYTES = 64
 
 
 def read_secret(text: str) -> bytes:
-    """The bytes of a secret; `ValueError` where it is none, without a word of what it says."""
+    """Return the bytes of a secret; the `ValueError` for a bad one does not repeat it."""
     if not text.startswith(SECRET_PREFIX):
         raise ValueError(f"a secret starts with {SECRET_PREFIX}")
     try:
@@ -207,21 +207,21 @@ def read_secret(text: str) -> bytes:
 
 
 def secret_text(secret: bytes) -> str:
-    """A secret as its owner is shown it."""
+    """Return a secret in the form that its owner sees."""
     return SECRET_PREFIX + base64.b64encode(secret).decode()
 
 
 def endpoint_secret(master: bytes, org_id: str, endpoint_id: str, version: int) -> bytes:
-    """The secret of an endpoint, the same whenever it is asked for."""
+    """Derive the secret of an endpoint; always the same for the same version."""
     return hmac.digest(master, f"webhook {org_id} {endpoint_id} {version}".encode(), hashlib.sha256)
 
 
 def org_secret(operator_secret: bytes, org_id: str) -> bytes:
-    """The secret that signs for the jobs of an org; neither the operator's nor another org's can be made from it."""
+    """Derive the secret that signs for the jobs of an org; it does not reveal the operator's or another org's."""
     return hmac.digest(operator_secret, f"webhooks of org {org_id}".encode(), hashlib.sha256)
 
 
 def signatures(secrets: Iterable[bytes], message_id: str, timestamp: int, body: bytes) -> str:
-    """The header `webhook-signature`: one signature for each secret, so that receivers can change over in peace."""
+    """Return the header `webhook-signature`: one signature per secret, so that receivers can switch over."""
     signed = f"{message_id}.{timestamp}.".encode() + body
     return " ".join(f"v1,{base64.b64encode(hmac.digest(one, signed, hashlib.sha256)).decode()}" for one in secrets)
