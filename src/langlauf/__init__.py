@@ -24,7 +24,7 @@ __all__ = [
     "views",
 ]
 
-#: Where the names are. Each is imported when it is first used: no process loads what it has no use for.
+#: Where the names are. Each is imported at its first use: no process loads what it does not need.
 _PLACES = {
     "AsyncClient": "langlauf.client",
     "Client": "langlauf.client",

@@ -1,4 +1,4 @@
-"""`Langlauf`: registers analyses, and hands them to whoever serves or calls them."""
+"""`Langlauf`: registers analyses, and serves or runs them."""
 
 import importlib
 import sys
@@ -16,7 +16,7 @@ from langlauf.domain.trace import read_trace
 from langlauf.settings import Settings, load_settings
 from langlauf.settings_values import parse_duration
 
-if TYPE_CHECKING:  # a process that runs the analyses of an application loads neither its API nor its pages
+if TYPE_CHECKING:  # a process that only runs analyses loads neither the API nor the pages
     from starlette.types import ASGIApp
 
     from langlauf.api.context import ApiContext
@@ -27,27 +27,27 @@ F = TypeVar("F", bound=Function)
 
 
 class Rules(TypedDict, total=False):
-    """What `@app.analysis` takes."""
+    """The arguments of `@app.analysis`."""
 
     name: str
     #: seconds, or a text like `30m`
     timeout: float | str
     max_retries: int
-    #: whether a second job with the same input is accepted while one has not ended
+    #: whether a second job with the same input is accepted while one is unfinished
     duplicates: bool
     cancelable: bool
     max_running: int
     queue_limit: int
-    #: exception types that are worth another attempt
+    #: exception types that are retried
     transient: tuple[type[BaseException], ...]
     #: the analysis of requests that name none
     default: bool
 
 
 class NotifyWish(TypedDict, total=False):
-    """Whom to tell of a job's end."""
+    """Where to notify of a job's end."""
 
-    #: a web address
+    #: a URL
     webhook: str
     #: an e-mail address
     email: str
@@ -70,13 +70,13 @@ class Langlauf:
 
     @property
     def settings(self) -> Settings:
-        """What was given, else what the environment says."""
+        """Return the given settings, else those of the environment."""
         if self._settings is None:
             self._settings = load_settings()
         return self._settings
 
     def use(self, settings: Settings, target: str | None = None, limits: "LimitMemory | None" = None) -> None:
-        """Takes other settings, before anything runs.
+        """Replace the settings, before anything runs.
 
         With a `target`, the `module:name` of this application, its workers are processes of their own that load it.
         `limits` counts rates and slots for several API processes together.
@@ -94,7 +94,7 @@ class Langlauf:
     def analysis(self, /, **rules: Unpack[Rules]) -> Callable[[F], F]: ...
 
     def analysis(self, function: F | None = None, /, **rules: Unpack[Rules]) -> F | Callable[[F], F]:
-        """Registers an analysis, as `@app.analysis` or `@app.analysis(timeout="30m")`."""
+        """Register an analysis, as `@app.analysis` or `@app.analysis(timeout="30m")`."""
         known: dict[str, Any] = {**rules}
         if isinstance(known.get("timeout"), str):
             known["timeout"] = parse_duration(known["timeout"])
@@ -107,7 +107,7 @@ class Langlauf:
 
     @asynccontextmanager
     async def lifespan(self, _: Any = None) -> AsyncIterator[None]:
-        """Runs the application; compose it into the lifespan of an application that mounts this one."""
+        """Run the application; enter it in the lifespan of an application that mounts this one."""
         from langlauf.api.context import ApiContext
         from langlauf.auth.rates import rate_limits_from
         from langlauf.bootstrap import running
@@ -124,20 +124,20 @@ class Langlauf:
                 self.runtime = self._context = None
 
     def asgi(self) -> "ASGIApp":
-        """The API as an ASGI application with its own lifespan."""
+        """Return the API as an ASGI application with its own lifespan."""
         from langlauf.api.app import Application
         from langlauf.ui.routes import missing_page, page_routes
 
         return Application(self._current, self.lifespan, page_routes, missing_page, self.settings)
 
     def system_asgi(self) -> "ASGIApp":
-        """Health, readiness and metrics alone, for a process that works and serves nothing else."""
+        """Return an ASGI application with health, readiness and metrics only, for a worker process."""
         from langlauf.api.app import system_application
 
         return system_application(self._current, self.lifespan, self.settings)
 
     def mount_in(self, outer: "ASGIApp", prefix: str) -> "ASGIApp":
-        """Both applications as one: ours under the prefix, the outer one everywhere else, each with its lifespan.
+        """Return both applications as one: ours under the prefix, the outer one elsewhere, each with its lifespan.
 
         For Django, which can neither mount nor take part in a lifespan, and for every other ASGI application.
         """
@@ -172,10 +172,10 @@ class Langlauf:
         notify: NotifyWish | None = None,
         **values: Any,
     ) -> JobRecord:
-        """Accepts a job without HTTP, inside `app.lifespan()`; the job is on disk when this returns.
+        """Submit a job without HTTP, inside `app.lifespan()`; it is on disk when this returns.
 
-        `traceparent` is the header of the trace the job shall belong to; one that cannot be read is as none. `notify`
-        says who is told of its end: `{"webhook": "https://…", "email": "name@example.org"}`, or one of the two.
+        `traceparent` is the trace context of the job; a malformed one is ignored. `notify` says where to report its
+        end: `{"webhook": "https://…", "email": "name@example.org"}`, or one of the two.
         """
         from langlauf.service.notify_options import NotifyOptions
         from langlauf.service.submit import SubmitRequest
@@ -200,7 +200,7 @@ class Langlauf:
 
 
 def load_app(target: str) -> Langlauf:
-    """The application that `module:name` names."""
+    """Return the application that `module:name` names."""
     module_name, _, name = target.partition(":")
     sys.path.insert(0, "")
     try:
@@ -213,7 +213,7 @@ def load_app(target: str) -> Langlauf:
 
 
 def _usable_prefix(name: str, prefix: str) -> str:
-    """A prefix is never empty: at the root the pages and the API, or two applications, would share their addresses."""
+    """Check a prefix. It is never empty: at the root, the API and the pages would share URLs."""
     if len(prefix) < len("/x") or prefix != "/" + prefix.strip("/"):
         raise RegistrationError(f"{name}={prefix!r} must look like /analyze")
     return prefix

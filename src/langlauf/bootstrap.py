@@ -1,4 +1,4 @@
-"""The one place that wires: settings, store, use cases, worker, maintenance."""
+"""The composition root: wires settings, store, use cases, workers and maintenance."""
 
 import asyncio
 import functools
@@ -59,7 +59,7 @@ from langlauf.worker.worker_process import WorkerProcess
 
 
 class Runtime:
-    """A running application: its use cases, whether its parts are alive, and how they stop."""
+    """A running application: its use cases, the liveness of its parts, and its shutdown."""
 
     def __init__(
         self,
@@ -78,46 +78,46 @@ class Runtime:
         self._stopping: asyncio.Future[Any] | None = None
 
     def alive(self) -> bool:
-        """Whether every worker and every duty of this process goes on."""
+        """Whether all workers and periodic duties of this process are running."""
         return all(part.alive for part in self._parts)
 
     @property
     def kept(self) -> int:
-        """How many attempts its workers hold; after the stop, those that could not be given back."""
+        """Return how many attempts its workers hold; after the shutdown, those that could not be released."""
         return sum(worker.running for worker in self._workers)
 
     async def start(self) -> None:
-        """Starts what works in the background."""
+        """Start the background parts."""
         for part in self._parts:
             await part.start()
             self._started.append(part)
 
     def drain(self) -> None:
-        """Begins to stop: whoever waits is let go, nothing is claimed any more, what runs has its grace.
+        """Begin the shutdown: release waiting requests, claim nothing more, give running attempts their grace.
 
-        All parts stop side by side: the grace is one for all, and nobody claims what another gives back.
+        All parts stop concurrently: they share one grace, and none claims what another releases.
         """
         self.hints.close()
         if self._stopping is None:
             self._stopping = asyncio.gather(*(part.stop() for part in self._started))
 
     def hurry(self) -> None:
-        """Ends the grace of a drain: what runs is given back now."""
+        """End the grace of a drain: release running attempts now."""
         for worker in self._workers:
             worker.hurry()
 
     async def stop(self) -> None:
-        """Stops, or waits for the end of a drain that has begun."""
+        """Stop, or wait for the end of a drain that has begun."""
         self.drain()
         if self._stopping is not None:
             await self._stopping
 
 
 async def open_store(settings: Settings, hints: Hints, default_analysis: str | None = None) -> Store:
-    """Opens the store that the settings name; a store of the earlier system is imported first, once.
+    """Open the store of the settings; a store of the earlier system is imported first, once.
 
-    Its jobs are of the application's default analysis. Commands that know no application leave them without a name,
-    and the next server gives them one.
+    Its jobs belong to the application's default analysis. Commands without an application leave them without one, and
+    the next server assigns it.
     """
     place = parse_location(settings.store_path)
     if place == SqliteLocation(MEMORY) and settings.blobs is not None:
@@ -129,7 +129,7 @@ async def open_store(settings: Settings, hints: Hints, default_analysis: str | N
 
 
 def _take_over(place: SqliteLocation, default_analysis: str | None) -> None:
-    """Imports the earlier store of a place, and names the jobs of one that was imported before."""
+    """Import the earlier store of a location, and assign the analysis to jobs imported before."""
     if place.earlier is not None:
         report = import_v1(place.path, place.earlier, default_analysis=default_analysis or UNNAMED)
         if report.imported:
@@ -139,7 +139,7 @@ def _take_over(place: SqliteLocation, default_analysis: str | None) -> None:
 
 
 async def open_at(place: StoreLocation, hints: Hints, *, notify: bool = False) -> Store:
-    """Opens the store at a place with the driver that it needs; with `notify`, hosts wake each other where they can."""
+    """Open the store at a location with its driver; with `notify`, hosts wake each other if they can."""
     if isinstance(place, PostgresLocation):
         from langlauf.store.postgres.driver import PostgresStore  # its library comes with an extra
 
@@ -148,12 +148,12 @@ async def open_at(place: StoreLocation, hints: Hints, *, notify: bool = False) -
 
 
 def blobs_of(settings: Settings) -> Blobs | None:
-    """The place for large results, where there is one."""
+    """Return the blob storage for large results, or None."""
     return None if settings.blobs is None else open_blobs(settings.blobs, seconds=settings.blob_seconds)
 
 
 def with_blobs(store: Store, blobs: Blobs | None, settings: Settings) -> Store:
-    """A store whose large results lie there."""
+    """Return a store whose large results are blobs."""
     if blobs is not None:
         store.blobs.use(
             blobs,
@@ -172,7 +172,7 @@ def make_services(
     keyring: Keyring | None = None,
     limits: LimitMemory | None = None,
 ) -> Services:
-    """The use cases over a store."""
+    """Return the use cases over a store."""
     keyring = keyring or Keyring(store.access, store.clock)
     access = Authenticator(keyring, settings.auth_token, by_id=settings.by_id)
     estimates = Estimates(store, registry, settings)
@@ -201,9 +201,9 @@ def make_services(
 
 
 def make_endpoints(store: Store, settings: Settings, *, operator: bool = False) -> WebhookService:
-    """What can be done with the endpoints of orgs: the same for callers, for pages and for commands.
+    """Return the use cases of webhook endpoints: the same for API, pages and commands.
 
-    An operator also sees what receivers inside a network answer to a test.
+    For an operator also the responses of private receivers to a test.
     """
     return WebhookService(
         store, settings, SendingOnce(lambda: make_webhooks(store, settings, "", shows_inside=operator))
@@ -211,9 +211,9 @@ def make_endpoints(store: Store, settings: Settings, *, operator: bool = False) 
 
 
 def make_stream_slots(settings: Settings, limits: LimitMemory | None = None) -> StreamSlots:
-    """Places for requests that stay, some connections fewer than there are: one org leaves others some, all leave some.
+    """Return the slots of long requests, fewer than connections: one org leaves some to others, all leave some free.
 
-    Without that a single org could hold every connection, whatever the number of streams that it may have.
+    Otherwise a single org could hold every connection, whatever its number of streams.
     """
     connections = settings.connection_limit * (settings.processes if limits is not None else 1)
     return StreamSlots(
@@ -227,7 +227,7 @@ def make_stream_slots(settings: Settings, limits: LimitMemory | None = None) -> 
 def make_sender(
     store: Store, settings: Settings, hints: Hints, prefix: str, record: Callable[[str], Awaitable[object]]
 ) -> Sender:
-    """Sends what waits in the outbox, each message by its channel."""
+    """Return the sender of the outbox, with a channel per kind of message."""
     channels: dict[ChannelName, Channel] = {
         "webhook": make_webhooks(store, settings, prefix),
         "email": make_mails(store, settings),
@@ -236,11 +236,11 @@ def make_sender(
 
 
 def make_mails(store: Store, settings: Settings) -> Channel:
-    """The channel of mail, where the settings say how it is sent."""
+    """Return the channel of mail, or None without a mail server."""
     if settings.smtp is None or settings.mail_from is None:
         return UnconfiguredChannel("no mail server is set up: see LANGLAUF_SMTP")
     from langlauf.ui.emails import (
-        EmailWriter,  # templates and words that a worker without mail has no use for
+        EmailWriter,  # templates and texts that a worker without mail does not need
     )
 
     return Mails(
@@ -255,7 +255,7 @@ def make_mails(store: Store, settings: Settings) -> Channel:
 
 
 def make_webhooks(store: Store, settings: Settings, prefix: str, *, shows_inside: bool = False) -> Webhooks:
-    """The channel of webhooks, as the settings want it."""
+    """Return the channel of webhooks."""
     try:
         trust = trust_in(settings.webhook_ca)
     except OSError as error:
@@ -288,11 +288,11 @@ def _make_workers(
 
 
 async def _write_last_uses(keyring: Keyring) -> None:
-    """What is known of the use of keys at the end; a store that is away does not hold up the stop."""
+    """Write what is known of the use of keys; an unavailable store does not delay the shutdown."""
     try:
         await keyring.write_uses()
     except StoreUnhealthy:
-        return  # logged once, by the health of the store
+        return  # logged once, by the health check of the store
     except StoreError as error:
         log_event(LogEvent.UPKEEP_FAILED, logging.ERROR, error=error, duty="key uses")
 
@@ -305,10 +305,10 @@ async def running(
     target: str | None = None,
     limits: LimitMemory | None = None,
 ) -> AsyncIterator[Runtime]:
-    """Opens everything, starts what works in the background, and stops it in the right order.
+    """Open everything, start the background parts, and stop them in the right order.
 
-    With a `target`, which names the application, workers run in processes of their own that load it; a store in memory
-    has them in this one all the same.
+    With a `target`, which names the application, workers run in processes of their own that load it; with a store in
+    memory they run in this one.
     """
     if processes.INSIDE:
         raise LanglaufError(

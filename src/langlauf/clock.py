@@ -1,4 +1,4 @@
-"""The only file that asks what time it is, draws chance or makes an id."""
+"""The only module that reads clocks, draws random numbers or makes ids."""
 
 import os
 import random
@@ -13,39 +13,39 @@ from langlauf.domain.instant import Instant
 _jitter = random.SystemRandom()
 _STOCK = 256
 _stock: list[str] = []
-# A child that came by forking must not draw what its parent draws.
+# A forked child must not draw what its parent draws.
 os.register_at_fork(after_in_child=_stock.clear)
-#: The two highest bits of this digit are 1 and 0, the others are chance.
+#: The two highest bits of this digit are 1 and 0, the others are random.
 _VARIANTS = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
 
 
 class Clock(Protocol):
-    """Tells the time; tests bring their own."""
+    """A source of the current time; tests bring their own."""
 
     def now(self) -> Instant:
-        """Microseconds since 1970 in UTC."""
+        """Return microseconds since 1970 in UTC."""
 
 
 class SystemClock:
     """The clock of this machine."""
 
     def now(self) -> Instant:
-        """Microseconds since 1970 in UTC."""
+        """Return microseconds since 1970 in UTC."""
         return time.time_ns() // 1_000
 
 
 class TimeSource(NamedTuple):
-    """What a machine knows of time: the wall clock, which is set, and the time since its start, which only grows."""
+    """The clocks of a machine: wall time, which can be set, and time since boot, which only grows."""
 
     wall: Callable[[], Instant]
-    #: microseconds; sleep counts
+    #: microseconds, including sleep
     since_boot: Callable[[], Instant]
-    #: tells one start of the machine from the next
+    #: differs after each boot
     boot_id: str
 
 
 def machine_time() -> TimeSource:
-    """The time of this machine, the same in all its processes."""
+    """Return the clocks of this machine, the same in all its processes."""
     return TimeSource(SystemClock().now, _since_boot, _boot_id())
 
 
@@ -53,7 +53,7 @@ _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def monotonic() -> float:
-    """Seconds that only ever grow, time asleep included: for durations, such as what is left of a lease."""
+    """Return seconds that only grow, including sleep: for durations, such as the rest of a lease."""
     return time.clock_gettime(_STEADY)
 
 
@@ -62,28 +62,28 @@ def _since_boot() -> Instant:
 
 
 def _boot_id() -> str:
-    """Where the system does not tell, all starts count as one; a clock that would run back shows that they are not."""
+    """Return an id of the current boot. Without one all boots are the same; a clock that runs back reveals it."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-        # A container may have a time since boot of its own.
+        # A container may have a boot time of its own.
         return f"{boot} {Path('/proc/self/ns/time').readlink()}"
     except OSError:
         return "unknown"
 
 
 def _chance() -> str:
-    """32 random hexadecimal digits nobody else gets, in this thread or another."""
+    """Return 32 random hexadecimal digits, unique over all threads."""
     while True:
         try:
             return _stock.pop()
         except IndexError:
-            # Asking the system lets another thread run first: many draws in one cost as much as one.
+            # A system call lets another thread run first: many draws in one cost as much as one.
             digits = os.urandom(_STOCK * 16).hex()
             _stock.extend(digits[start : start + 32] for start in range(0, len(digits), 32))
 
 
 def new_id() -> str:
-    """An unguessable UUID of version 7: sorted by time, with 74 random bits."""
+    """Return an unguessable UUID of version 7: sorted by time, with 74 random bits."""
     time_digits = f"{time.time_ns() // 1_000_000:012x}"
     chance = _chance()
     variant = _VARIANTS[chance[0]]
@@ -91,7 +91,7 @@ def new_id() -> str:
 
 
 def made_at(made: str) -> Instant | None:
-    """When such an id was made, to the millisecond, by the clock of whoever made it; None for an id of other origin."""
+    """Return when such an id was made, in milliseconds of its maker's clock; None for an id of other origin."""
     try:
         return int(made[:8] + made[9:13], 16) * 1_000 if made[13:15] == "-7" else None
     except ValueError:
@@ -99,20 +99,20 @@ def made_at(made: str) -> Instant | None:
 
 
 def new_trace_id() -> str:
-    """A random W3C trace id."""
+    """Return a random W3C trace id."""
     return _chance()
 
 
 def new_word(alphabet: str, length: int) -> str:
-    """Letters nobody can guess, for keys."""
+    """Return random characters, for keys."""
     return "".join(secrets.choice(alphabet) for _ in range(length))
 
 
 def new_secret() -> bytes:
-    """What signatures are made with."""
+    """Return a random secret for signatures."""
     return secrets.token_bytes(32)
 
 
 def draw() -> float:
-    """A number from [0, 1), for jitter."""
+    """Return a random number from [0, 1), for jitter."""
     return _jitter.random()

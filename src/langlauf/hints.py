@@ -1,15 +1,15 @@
-"""Wake-ups inside the process. They carry ids, never facts: a lost hint costs time, not truth."""
+"""Wake-ups inside the process. They carry ids, never data: a lost hint costs time, not correctness."""
 
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable
 
-#: Whom to wake, by what they follow.
+#: Events to set, by topic.
 _Topics = defaultdict[str, set[asyncio.Event]]
 
 
 class Hints:
-    """Tells whoever waits in this process that it is worth looking again."""
+    """CommitHints waiting tasks of this process when something may have changed."""
 
     def __init__(self) -> None:
         self._work = asyncio.Event()
@@ -21,72 +21,72 @@ class Hints:
         self.closing = asyncio.Event()
 
     def work(self) -> None:
-        """There may be something to claim."""
+        """Signal that there may be a job to claim."""
         self._work.set()
 
     def work_after(self, seconds: float) -> None:
-        """There will be something to claim in a while."""
+        """Signal after a delay that there may be a job to claim."""
         asyncio.get_running_loop().call_later(seconds, self.work)
 
     def attention(self) -> None:
-        """Somebody wants something of a job that runs."""
+        """Signal that a running job may have to be canceled."""
         self._attention.set()
 
     def overdue_after(self, seconds: float) -> None:
-        """In a while a job may have to be taken back from its worker."""
+        """Signal after a delay that a job may have to be reclaimed from its worker."""
         asyncio.get_running_loop().call_later(seconds, self._overdue.set)
 
     def outbox(self) -> None:
-        """There may be something to send."""
+        """Signal that there may be a message to send."""
         self._outbox.set()
 
     def changed(self, job_ids: Iterable[str]) -> None:
-        """These jobs may look different now."""
+        """Signal that these jobs may have changed."""
         for job_id in job_ids:
             for event in self._followers.get(job_id, ()):
                 event.set()
 
     def org_changed(self, org_ids: Iterable[str]) -> None:
-        """Some job of these orgs may look different now, and somebody outside may have to be told."""
+        """Signal that some job of these orgs may have changed, and that there may be a message to send."""
         self._outbox.set()
         for org_id in org_ids:
             for event in self._org_followers.get(org_id, ()):
                 event.set()
 
     async def wait_for_work(self, seconds: float) -> None:
-        """Returns when there may be work, at the latest after so many seconds."""
+        """Return when there may be work, or after the timeout."""
         await _wait(self._work, seconds)
 
     async def wait_for_attention(self, seconds: float) -> None:
-        """Returns when a running job may be wished to stop, at the latest after so many seconds."""
+        """Return when a running job may have to be canceled, or after the timeout."""
         await _wait(self._attention, seconds)
 
     async def wait_for_overdue(self, seconds: float) -> None:
-        """Returns when a job may have to be taken back, at the latest after so many seconds."""
+        """Return when a job may have to be reclaimed, or after the timeout."""
         await _wait(self._overdue, seconds)
 
     async def wait_for_outbox(self, seconds: float) -> None:
-        """Returns when there may be something to send, at the latest after so many seconds."""
+        """Return when there may be a message to send, or after the timeout."""
         await _wait(self._outbox, seconds)
 
     def follow(self, job_id: str, event: asyncio.Event) -> None:
-        """Set the event at each change of a job. First follow, then read, then wait: nothing is missed."""
+        """Set the event at each change of a job. Follow first, then read, then wait: nothing is missed."""
         self._followers[job_id].add(event)
 
     def unfollow(self, job_id: str, event: asyncio.Event) -> None:
-        """Leave the event alone from here on."""
+        """Stop setting the event."""
         _discard(self._followers, job_id, event)
 
     def follow_org(self, org_id: str, event: asyncio.Event) -> None:
-        """The same for each change of any job of an org."""
+        """Set the event at each change of any job of an org."""
         self._org_followers[org_id].add(event)
 
     def unfollow_org(self, org_id: str, event: asyncio.Event) -> None:
-        """Leave the event alone from here on."""
+        """Stop setting the event."""
         _discard(self._org_followers, org_id, event)
 
     def close(self) -> None:
-        """The process is about to stop: everybody who waits is let go."""
+        """Wake all waiting tasks, because the process is about to stop."""
         self.closing.set()
         self._work.set()
         self._attention.set()

@@ -1,10 +1,10 @@
-"""Which program this is."""
+"""The version of this program."""
 
 from importlib.metadata import PackageNotFoundError, version
 
 
 def _version() -> str:
-    """The version of the package; one that runs from its sources, and was never installed, has none."""
+    """Return the version of the package, or a placeholder if it was never installed."""
     try:
         return version("langlauf")
     except PackageNotFoundError:

@@ -40,7 +40,7 @@ _GEOJSON = frozenset(
         "Polygon",
     }
 )
-#: A Vega-Lite specification has one of these; a specification of Vega itself has `marks`.
+#: A Vega-Lite specification has one of these; one of Vega itself has `marks`.
 _CHARTS = frozenset({"mark", "layer", "concat", "hconcat", "vconcat", "facet", "repeat", "spec"})
 _PICTURES = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -63,7 +63,7 @@ _FILES = {
 }
 _MEDIA_TYPE = re.compile(r"^[\w.+-]+/[\w.+-]+(; ?[\w-]+=[\w.-]+)*$", re.ASCII)
 _LONGEST_NAME = 120
-#: Of three bytes base64 makes four letters.
+#: Base64 makes four characters of three bytes.
 _LARGEST_BYTES = LARGEST_VIEWS // 4 * 3
 
 
@@ -74,9 +74,9 @@ def table(
     columns: Mapping[str, str] | Iterable[str | Column] = (),
     title: str = "",
 ) -> TableView:
-    """Rows as a table: dicts by field or lists by position, given here or standing in the result at a JSON pointer.
+    """Return a table of rows: dicts by field or lists by position, given here or at a JSON pointer into the result.
 
-    `columns` chooses and orders them: names, `views.Column(name=…, title=…, unit=…)`, or a dict of names and headings.
+    `columns` selects and orders them: names, `views.Column(name=…, title=…, unit=…)`, or a dict of names and headings.
     """
     _one_of("table", rows=rows, at=at)
     return TableView(
@@ -88,9 +88,9 @@ def table(
 
 
 def chart(spec: Any, *, title: str = "", summary: str = "") -> ChartView:
-    """A chart from a Vega-Lite specification, or from whatever makes one with `to_dict()`, such as an Altair chart.
+    """Return a chart of a Vega-Lite specification, or of an object with `to_dict()`, such as an Altair chart.
 
-    `summary` says in one sentence what it shows, for those who do not see it.
+    `summary` describes it in one sentence, for people who cannot see it.
     """
     made = spec.to_dict() if hasattr(spec, "to_dict") else spec
     if not isinstance(made, Mapping) or _CHARTS.isdisjoint(made):
@@ -102,7 +102,7 @@ def chart(spec: Any, *, title: str = "", summary: str = "") -> ChartView:
 
 
 def map(geojson: Any = None, *, at: str | None = None, title: str = "") -> MapView:  # noqa: A001 - read as views.map
-    """GeoJSON as a map: a dict, whatever has a `__geo_interface__`, or where it stands in the result."""
+    """Return a map of GeoJSON: a dict, an object with `__geo_interface__`, or a JSON pointer into the result."""
     _one_of("map", geojson=geojson, at=at)
     made = getattr(geojson, "__geo_interface__", geojson)
     if made is not None and (not isinstance(made, Mapping) or made.get("type") not in _GEOJSON):
@@ -116,14 +116,14 @@ def map(geojson: Any = None, *, at: str | None = None, title: str = "") -> MapVi
 
 
 def markdown(text: str, *, title: str = "") -> MarkdownView:
-    """A text with headings, lists, links and emphasis. HTML in it is shown and does nothing."""
+    """Return a text with headings, lists, links and emphasis. HTML in it is shown as text."""
     return MarkdownView(text=_text("markdown", "text", text), title=_text("markdown", "title", title))
 
 
 def image(data: Any, *, media_type: str | None = None, alt: str = "", title: str = "") -> ImageView:
-    """A picture: the bytes of a PNG, JPEG, GIF or WebP, or whatever has `savefig`, such as a Matplotlib figure.
+    """Return an image: the bytes of a PNG, JPEG, GIF or WebP, or an object with `savefig`, such as a Matplotlib figure.
 
-    `alt` says what it shows, for those who do not see it.
+    `alt` says what it shows, for people who cannot see it.
     """
     if hasattr(data, "savefig"):
         drawn = io.BytesIO()
@@ -141,7 +141,7 @@ def image(data: Any, *, media_type: str | None = None, alt: str = "", title: str
 
 
 def file(name: str, content: str | bytes, *, media_type: str | None = None, title: str = "") -> FileView:
-    """Something to download under a name. Its type follows from the ending of the name where it is not given."""
+    """Return a file to download. Without a type it follows from the extension of the name."""
     known = _file_name(name)
     data = _bytes("file", _encoded(content) if isinstance(content, str) else content)
     kind = media_type or _kind_of_file(known, text=isinstance(content, str))
@@ -151,7 +151,7 @@ def file(name: str, content: str | bytes, *, media_type: str | None = None, titl
 
 
 def _one_of(view: str, **given: Any) -> None:
-    """Exactly one of two ways to say what is shown."""
+    """Check that exactly one of two arguments is given."""
     if sum(value is not None for value in given.values()) != 1:
         here, there = given
         raise UnusableView(f'views.{view} takes either {here}=… or {there}="/…", where it stands in the result')

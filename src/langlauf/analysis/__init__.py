@@ -1,1 +1,1 @@
-"""What a user's function is: how it is registered, what input it takes, and the handle it works with."""
+"""User functions: their registration, their input schema, and the handle that they work with."""

@@ -18,14 +18,14 @@ from langlauf.domain.redact import bounded_repr, clean_text
 from langlauf.domain.text import first_flaw
 
 _LONGEST_STEP = 200
-#: A width in a format that is worth nothing to readers and costs memory, or one that comes out of the item.
+#: A width in a format that wastes memory, or that comes from the item.
 _TOO_WIDE = re.compile(r"\{|[0-9]{4}")
 _WHOLE_ITEM = ("", "0")
 _SHOWN_IN_PART = frozenset({str, dict, list, tuple, set, frozenset})
 
 
 def check_percent(number: float | None) -> float | None:
-    """A report of progress that means something."""
+    """Return a percentage that is a finite number, or None."""
     if number is None:
         return None
     percent = float(number)
@@ -35,14 +35,14 @@ def check_percent(number: float | None) -> float | None:
 
 
 def clean_step(text: str | None) -> str | None:
-    """What a step says, fit to be stored and shown on one line."""
+    """Return the text of a step, safe to store and to show on one line."""
     return None if text is None else clean_text(str(text), _LONGEST_STEP)
 
 
 def format_step(step: str | None, item: Any) -> str | None:
-    """The step with the item in it. Braces that mean nothing are braces: no step breaks a job.
+    """Return the step with the item filled in. Invalid braces are plain text: no step breaks a job.
 
-    Of a large item not all is read: this may happen on the worker's event loop.
+    Of a large item only a part is read: this may run on the worker's event loop.
     """
     if step is None:
         return None
@@ -50,11 +50,11 @@ def format_step(step: str | None, item: Any) -> str | None:
         return _filled(step, item)
     with contextlib.suppress(Exception):
         return step.replace("{}", str(_brief(item)))
-    return step  # not even the item can be written
+    return step  # the item has no text
 
 
 def _filled(step: str, item: Any) -> str:
-    """The step as a format; ValueError where it asks for a width that is worth nothing."""
+    """Return the step as a format; `ValueError` if it has an absurd width."""
     fields = [(name, form) for _, name, form, _ in Formatter().parse(step)]
     if any(form and _TOO_WIDE.search(form) for _, form in fields):
         raise ValueError("a step has no room for that")
@@ -62,21 +62,21 @@ def _filled(step: str, item: Any) -> str:
 
 
 def _brief(item: Any) -> Any:
-    """The item, or as much of a large one as a step has room for."""
+    """Return the item, or as much of a large one as a step has room for."""
     if type(item) not in _SHOWN_IN_PART or is_small(item):
         return item
     return item[:_LONGEST_STEP] if isinstance(item, str) else bounded_repr(item)
 
 
 Item = TypeVar("Item")
-#: Steps of quick chunks need not all be written; people cannot read faster than this.
+#: Steps of fast chunks are not all written; people cannot read faster than this.
 STEP_INTERVAL = 0.25
-#: How a chunk is called: a word that stands before the item's hash, or a function that makes the whole key.
+#: The key of a chunk: a prefix of the item's hash, or a function that returns the whole key.
 ChunkKey = str | Callable[[Any], str] | None
 
 
 class Chunks(msgspec.Struct, frozen=True):
-    """The parts of one `job.map`: what computes them, their keys, and their items as JSON text."""
+    """The chunks of one `job.map`: the function, their keys, and their items as JSON text."""
 
     function: str
     keys: list[str]
@@ -84,7 +84,7 @@ class Chunks(msgspec.Struct, frozen=True):
 
 
 def split_chunks(function: Callable[..., Any], items: Iterable[Any], key: ChunkKey, largest: int) -> Chunks:
-    """One chunk per item. Equal items have equal keys, whatever order their names came in, and are computed once."""
+    """Return one chunk per item. Equal items share a key, whatever the order of their names, and are computed once."""
     reference = reference_to(function)
     known = list(items)
     texts = [encode(item, largest, "sorted") for item in known]
@@ -98,7 +98,7 @@ def split_chunks(function: Callable[..., Any], items: Iterable[Any], key: ChunkK
 
 
 def _refuse_shared(keys: list[str], texts: list[str]) -> None:
-    """Two different items under one key would silently get one result."""
+    """Refuse two different items under one key: they would silently share a result."""
     first: dict[str, str] = {}
     for key, text in zip(keys, texts, strict=True):
         if first.setdefault(key, text) != text:
@@ -106,7 +106,7 @@ def _refuse_shared(keys: list[str], texts: list[str]) -> None:
 
 
 def check_chunk_key(key: str) -> str:
-    """A chunk's key that every store can keep."""
+    """Return the key of a chunk if every store can store it."""
     if not isinstance(key, str):
         raise ValueError(f"the key of a chunk must be text, not {type(key).__name__}")  # noqa: TRY004 - as other bad input
     if flaw := first_flaw(key):
@@ -119,7 +119,7 @@ def _hash(text: str) -> str:
 
 
 def with_progress(items: Iterable[Item], step: str | None) -> Iterator[tuple[Item, tuple[int, str | None] | None]]:
-    """Each item, with the percent and the step to report before it; None where people could not read that fast."""
+    """Yield each item with the percent and step to report before it, or None if that would be too often."""
     known = items if isinstance(items, Sequence) else list(items)
     total = max(len(known), 1)
     shown_percent, shown_at = -1, 0.0

@@ -1,7 +1,7 @@
-"""Values of other types than JSON's, one step nearer to JSON: what has one obvious form gets it, all else is refused.
+"""Conversion of other types towards JSON: what has one obvious form gets it, everything else is refused.
 
-numpy, pandas and pydantic are recognised without being imported. No method that an unknown type may have is called:
-`str(value)` of something unknown may be slow, endless, or say nothing.
+numpy, pandas and pydantic are recognised without being imported. No method of an unknown type is called: `str(value)`
+of it may be slow, endless, or meaningless.
 """
 
 import base64
@@ -32,31 +32,31 @@ from uuid import UUID
 import msgspec
 
 _NANOSECONDS = 1_000
-#: So many numbers of an array are copied at once.
+#: Numbers of an array that are copied at once.
 _PIECE = 65_536
 _SORTABLE = (frozenset({str}), frozenset({int}), frozenset({float}), frozenset({int, float}))
 
 
 class Unstorable(Exception):
-    """The value has no form in JSON; the message says what to give instead."""
+    """The value has no form in JSON; the message says what to return instead."""
 
 
 class Members:
-    """The members of something that becomes a list, read one by one: there may be no end to them."""
+    """The members of a future list, read one by one: there may be no end."""
 
     def __init__(self, values: Iterable[Any]) -> None:
         self.values = values
 
 
 class Entries:
-    """The names and values of something that becomes an object, read one by one."""
+    """The names and values of a future object, read one by one."""
 
     def __init__(self, pairs: Iterable[tuple[Any, Any]]) -> None:
         self.pairs = pairs
 
 
 def convert_once(value: Any) -> Any:
-    """A value that is not of JSON's types, one step nearer to them: it may take another step."""
+    """Return a value of another type one step closer to JSON; it may take further steps."""
     kind = type(value)
     if issubclass(kind, Enum):
         return value.value
@@ -88,7 +88,7 @@ def _advice(kind: type) -> str:
 
 
 def _is_named(kind: type, origin: str, name: str) -> bool:
-    """Whether it is, or inherits from, a class of this name from the package, which need not be importable here."""
+    """Whether it is, or inherits from, a class of this name in a package that need not be importable here."""
     return any(base.__name__ == name and base.__module__.partition(".")[0] == origin for base in kind.__mro__)
 
 
@@ -98,7 +98,7 @@ def _fields_of(value: Any, names: Sequence[str]) -> Entries:
 
 
 def _from_struct(value: msgspec.Struct) -> Any:
-    """As msgspec writes it, but one level alone: what stands in it may be of any type."""
+    """Return its fields as msgspec would, one level only: they may be of any type."""
     kind = type(value)
     options, values = kind.__struct_config__, [getattr(value, name) for name in kind.__struct_fields__]
     if options.array_like:
@@ -113,7 +113,7 @@ def _from_struct(value: msgspec.Struct) -> Any:
 
 
 def _is_default(value: Any, default: Any) -> bool:
-    """Whether msgspec would leave it out: the default itself, or an empty container that is made anew each time."""
+    """Whether msgspec would omit it: the default itself, or an empty container from a factory."""
     made = getattr(default, "factory", None)
     if made in (list, dict, set):
         return type(value) is made and not value
@@ -131,7 +131,7 @@ def _from_decimal(value: Decimal) -> str:
 def _from_datetime(value: datetime) -> Any:
     if _is_named(type(value), "pandas", "NaTType"):
         return None
-    if getattr(value, "nanosecond", 0):  # of pandas; other clocks do not tick that fast
+    if getattr(value, "nanosecond", 0):  # of pandas, with nanoseconds
         return value.isoformat()
     exact = datetime.combine(datetime.date(value), datetime.timetz(value))
     return msgspec.to_builtins(exact)
@@ -152,7 +152,7 @@ def _from_timedelta(value: timedelta) -> Any:
 
 
 def _from_set(value: Set[Any]) -> Any:
-    """In one order in every process where its members have one: it may be the item of a chunk."""
+    """Return the members, sorted if possible: a chunk's item must have the same order in every process."""
     members = list(value) if isinstance(value, set | frozenset) else None
     if members is None:
         return Members(value)
@@ -173,7 +173,7 @@ def _from_numpy(value: Any, numpy: Any) -> Any:
 
 
 def _in_pieces(value: Any, numpy: Any) -> Members:
-    """The rows of an array; one that is too large for a result is not copied as a whole before that is found out."""
+    """Return the rows of an array; one that exceeds the limit is not copied as a whole first."""
     rows = value.view(numpy.ndarray) if isinstance(value, numpy.matrix) else value  # a row of a matrix is a matrix
     if value.ndim == 1 and value.dtype.kind in "biufcSUO":
         pieces = (rows[start : start + _PIECE].tolist() for start in range(0, len(rows), _PIECE))
@@ -197,12 +197,12 @@ def _from_numpy_time(value: Any, numpy: Any) -> Any:
 
 
 def _has_row_numbers(index: Any) -> bool:
-    """Whether an index only counts: then it says nothing about the rows."""
+    """Whether an index only counts rows, and so carries no data."""
     return all(name is None for name in index.names) and getattr(index.dtype, "kind", "O") in "iu"
 
 
 def _from_frame(value: Any) -> Any:
-    """Its rows as objects; an index that says something is a column of them."""
+    """Return its rows as objects; an index with data is a column."""
     frame = value if _has_row_numbers(value.index) else value.reset_index()
     names = list(frame.columns)
     columns = [frame.iloc[:, place].tolist() for place in range(len(names))]
@@ -217,7 +217,7 @@ def _from_series(value: Any) -> Any:
     )
 
 
-#: The first that fits counts. Methods of the known type itself are called, not what a subclass makes of them.
+#: The first match counts. Methods of the known type are called, not overrides of a subclass.
 _RULES: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (str, str.__str__),
     (int, int.__int__),

@@ -1,4 +1,4 @@
-"""The handle an analysis works with. Its calls become values that the worker writes under the attempt's lease."""
+"""The handle of an `async def` analysis. Its calls become writes under the attempt's lease."""
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
@@ -39,76 +39,76 @@ class AsyncAttempt(Protocol):
 
     @property
     def traceparent(self) -> str | None:
-        """What carries the trace on to other systems, where there is one."""
+        """Return the trace context for other systems, or None."""
 
     @property
     def tracestate(self) -> str | None:
-        """What belongs to it."""
+        """Return the vendor data of the trace context, or None."""
 
     @property
     def canceled(self) -> bool:
-        """Whether somebody asked the job to stop."""
+        """Whether the job is to be canceled."""
 
     async def write(self, write: Progress | Partial | Checkpoint) -> None:
-        """Returns when the write is on disk."""
+        """Return when the write is on disk."""
 
     async def chunk(self, key: str) -> str | None:
-        """The stored value of a finished chunk as JSON text."""
+        """Return the stored value of a finished chunk as JSON text, or None."""
 
     async def previous(self, match: str) -> str | None:
-        """The payload of the newest earlier result whose input has the values of this JSON object, as JSON text."""
+        """Return the payload of the newest earlier result whose input has these values; all are JSON text."""
 
     async def map(self, chunks: Chunks, step: str | None) -> list[str]:
-        """The values of all chunks as JSON text, those that were missing computed side by side."""
+        """Return the values of all chunks as JSON text; missing ones are computed in parallel."""
 
 
 class Job:
-    """One attempt of a job, seen from inside the analysis."""
+    """One attempt of a job, as the analysis sees it."""
 
     def __init__(self, attempt: AsyncAttempt) -> None:
         self._attempt = attempt
-        #: whether what was done last came out of the store and was not computed
+        #: whether the last step came from a checkpoint and was not computed
         self._replaying = False
-        #: reads what the analysis made
+        #: encodes values of the analysis
         self._thread = AttemptThread()
 
     @property
     def job_id(self) -> str:
-        """The id of the job."""
+        """Return the id of the job."""
         return self._attempt.job_id
 
     @property
     def org_id(self) -> str:
-        """The org the job runs for."""
+        """Return the org of the job."""
         return self._attempt.org_id
 
     @property
     def attempt(self) -> int:
-        """Which execution of the job this is, from 1."""
+        """Return the number of the attempt, from 1."""
         return self._attempt.number
 
     @property
     def trace_id(self) -> str:
-        """The trace the job belongs to: that of its request where it named one, else one of its own."""
+        """Return the trace id of the job: that of its request, or a new one."""
         return self._attempt.trace_id
 
     @property
     def traceparent(self) -> str | None:
-        """The header that carries the trace on to other systems, where the job's request had one."""
+        """Return the `traceparent` header for other systems, if the job's request had one."""
         return self._attempt.traceparent
 
     @property
     def tracestate(self) -> str | None:
-        """What belongs to `traceparent`, to be passed on with it as it is."""
+        """Return the `tracestate` header that belongs to `traceparent`, to be passed on unchanged."""
         return self._attempt.tracestate
 
     @property
     def canceled(self) -> bool:
-        """Whether somebody asked the job to stop."""
+        """Whether the job is to be canceled."""
         return self._attempt.canceled
 
     async def progress(self, percent: float | None = None, step: str | None = None) -> None:
-        """Tells how far the job is. It never goes back, and 100 is kept for the end."""
+        """Report progress. It never falls, and 100 is reserved for the end."""
         percent, step = check_percent(percent), clean_step(step)
         await self._attempt.write(Progress(percent=percent, step=step, replayed=self._replaying))
 
@@ -121,7 +121,7 @@ class Job:
         step: str | None = None,
         views: Sequence[View] = (),
     ) -> str:
-        """Stores a snapshot that people can look at while the job goes on; returns its id.
+        """Store a partial snapshot that people can see while the job runs; return its id.
 
         `views` says how they see it: a list of what `langlauf.views` makes.
         """
@@ -140,19 +140,19 @@ class Job:
         return result_id
 
     async def previous(self, /, **match: Any) -> Any:
-        """The result of an earlier job: the newest of this org and analysis whose input has these values.
+        """Return the result of an earlier job: the newest of this org and analysis whose input has these values.
 
-        None where there is none, or none that is still kept: `job.previous(ontology="hp")`.
+        None if there is none, or none that is still kept: `job.previous(ontology="hp")`.
         """
         match_text = await encode_async(match, self._attempt.largest_result, self._thread)
         found = await self._attempt.previous(match_text)
         return None if found is None else await decode_async(found)
 
     async def checkpoint(self, key: str, function: Callable[..., Any], *args: Any) -> Any:
-        """Runs the function once in the life of the job; after a crash its stored result comes back instead.
+        """Call the function once in the life of the job; after a crash return its stored result instead.
 
-        A coroutine function runs here, a plain one in a thread. The result is what JSON makes of it, in the first
-        attempt as in the next.
+        A coroutine function runs here, a plain one in a thread. The result is converted to JSON, in the first attempt
+        as in later ones.
         """
         stored = await self._attempt.chunk(check_chunk_key(key))
         self._replaying = stored is not None
@@ -163,7 +163,7 @@ class Job:
         return await decode_async(stored)
 
     async def chunks(self, items: Iterable[Item], step: str | None = None) -> AsyncIterator[Item]:
-        """Yields every item and reports how far it is; `step` may have a `{}` for the item."""
+        """Yield every item and report progress; `step` may have a `{}` for the item."""
         for item, report in with_progress(items, step):
             if report is not None:
                 await self.progress(*report)
@@ -172,10 +172,10 @@ class Job:
     async def map(
         self, function: Callable[[Any], Any], items: Iterable[Any], *, key: ChunkKey = None, step: str | None = None
     ) -> list[Any]:
-        """Calls the function with every item, side by side; the results come in the order of the items.
+        """Call the function with every item in parallel; results are in the order of the items.
 
-        The function stands at the top of a module, and items and results are JSON. Each result is kept like that of a
-        checkpoint, under `key` and the item's hash. With `step` it reports how far it is; a `{}` in it is the item.
+        The function must be at the top level of a module, and items and results are JSON. Each result is stored like a
+        checkpoint, under `key` and the item's hash. With `step` it reports progress; a `{}` in it is the item.
         """
         chunks = await self._thread.call(split_chunks, function, items, key, self._attempt.largest_result)
         payloads = await self._attempt.map(chunks, step)

@@ -1,6 +1,6 @@
-"""A value of an analysis in JSON's own types: read once, with a memory of where it is, and never past the limit.
+"""Conversion of a value to JSON types: in one pass, with a path for errors, and never past the size limit.
 
-The value is whatever an analysis made: it may contain itself, share a part a million times, or have no end.
+The value may be anything: it may contain itself, share a part a million times, or be endless.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,11 +13,11 @@ from langlauf.domain.errors import LanglaufError, ResultTooLarge, ResultUnstorab
 from langlauf.domain.redact import exception_text, without_paths
 from langlauf.domain.text import pointer_to, scalar_flaw, string_flaw
 
-#: Results may be nested deeper than requests; this only bounds what readers must cope with.
+#: Results may be nested deeper than requests; this bounds what readers must handle.
 DEEPEST_RESULT = 500
-#: How many steps a single value may take to one of JSON's types.
+#: Conversion steps that one value may take.
 _MOST_STEPS = 8
-#: A part with so many bytes of JSON is remembered: where it stands again, it is not read again.
+#: A part of at least this many bytes is remembered, so that it is not converted again.
 _WORTH_REMEMBERING = 256
 _MOST_NAMES = 10_000
 _LARGEST_NAME_BITS = 128
@@ -28,12 +28,12 @@ _CONTAINERS = frozenset({dict, list, tuple, Members, Entries})
 
 
 def to_json_value(value: Any, largest: int) -> Any:
-    """The value in JSON's own types. What has no form in JSON raises, and says where it stands (a JSON pointer)."""
+    """Return the value in JSON types; otherwise raise, with a JSON pointer to the part that has no form in JSON."""
     return _Walk(largest).run(value)
 
 
 class _UnusableName(Unstorable):
-    """A name of an object cannot be kept."""
+    """A name of an object cannot be stored."""
 
 
 class _Level:
@@ -45,27 +45,27 @@ class _Level:
         self.source = source
         self.children = children
         self.out = out
-        #: the child that is read now; None while the next one is looked for
+        #: the child being read; None between children
         self.name: Any = None
-        #: bytes of JSON that it takes at least
+        #: lower bound of its size in bytes of JSON
         self.size = 1
 
 
 class _Walk:
-    """Reads one value. It does not recurse, so a deep one cannot exhaust the stack of the analysis."""
+    """Converts one value. It does not recurse, so a deep one cannot exhaust the stack of the analysis."""
 
     def __init__(self, largest: int) -> None:
         self._largest = largest
-        self._left = largest + 1  # every child counts with a comma, and there is none behind the whole
+        self._left = largest + 1  # every child counts with a comma, and the whole has none
         self._levels: list[_Level] = []
-        #: identities of what is being read, from the top down
+        #: ids of the containers being read, from the top down
         self._open: set[int] = set()
-        #: by identity: the source, which thereby stays alive, what it became, and its size
+        #: by id: the source, which is thereby kept alive, its conversion, and its size
         self._known: dict[int, tuple[Any, Any, int]] = {}
         self._names: set[str] = set()
 
     def run(self, value: Any) -> Any:
-        """The whole value."""
+        """Convert the whole value."""
         top = _Level(None, iter(((0, value),)), [])
         self._levels.append(top)
         while self._levels:
@@ -104,7 +104,7 @@ class _Walk:
         raise ResultUnstorable(f"{before}{where or 'the value'}: {flaw}") from None
 
     def _read(self, level: _Level) -> _Level | None:
-        """Takes over children up to one that must be read itself; None where all are read."""
+        """Read children up to one that must be read itself; return that level, or None at the end."""
         out = level.out
         listed = type(out) is list
         level.name = None
@@ -131,7 +131,7 @@ class _Walk:
         return None
 
     def _other(self, source: Any) -> tuple[Any, int, _Level | None]:
-        """What is no number and no text: what it becomes, its size, and the level to be read for it."""
+        """Return what another type becomes, its size, and the level to read for it."""
         known = self._known.get(id(source))
         if known is not None:
             return known[1], known[2], None
@@ -163,7 +163,7 @@ class _Walk:
         return _Level(source, children, out)
 
     def _entries_of(self, item: dict[Any, Any], out: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-        """The entries of a dict, as they are now: the analysis may go on changing it."""
+        """Return the entries of a dict as they are now: the analysis may go on changing it."""
         pairs = list(item.items())
         if any(type(name) is not str for name, _ in pairs):
             return self._named(pairs, out)
@@ -174,7 +174,7 @@ class _Walk:
         return iter(pairs)
 
     def _named(self, pairs: Iterable[tuple[Any, Any]], out: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-        """Entries whose names become texts: where two become the same, one would be lost silently."""
+        """Yield entries with text names; two that become the same would silently lose one."""
         for name, child in pairs:
             text = name if type(name) is str else _name_text(name)
             self._check_name(text)
@@ -190,7 +190,7 @@ class _Walk:
 
 
 def _scalar_size(item: Any) -> int:
-    """The bytes of JSON that a number, a text or a constant takes at least, with a comma; 0 for all else."""
+    """Return the least bytes of JSON of a number, text or constant, with a comma; 0 for all else."""
     kind = type(item)
     if kind is str:
         size = len(item) + 3
@@ -204,7 +204,7 @@ def _scalar_size(item: Any) -> int:
 
 
 def _name_text(name: Any) -> str:
-    """The text that a name of another type becomes: what is one number, text or moment has one."""
+    """Return the text of a name of another type: numbers, texts and times have one."""
     item = name
     for _ in range(_MOST_STEPS):
         kind = type(item)

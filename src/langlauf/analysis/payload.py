@@ -24,14 +24,14 @@ T = TypeVar("T")
 class AttemptThread:
     """Runs the calls of one attempt beside the event loop, one at a time, each in a daemon thread.
 
-    A pool that attempts share could be taken from all of them by one whose values have no end.
+    A shared pool could be exhausted by one attempt whose values are endless.
     """
 
     def __init__(self) -> None:
         self._free = asyncio.Lock()
 
     async def call(self, function: Callable[..., T], *args: Any) -> T:
-        """What the function returns. The next call waits for its end, also where this one is no longer awaited."""
+        """Return what the function returns. The next call waits for its end, also if this one is no longer awaited."""
         await self._free.acquire()
         try:
             future = _start(function, args, ended=self._free.release)
@@ -42,7 +42,7 @@ class AttemptThread:
 
 
 async def run_in_daemon_thread(function: Callable[..., T], *args: Any) -> T:
-    """What the function returns; any number of such calls may be under way."""
+    """Return what the function returns, from a daemon thread; any number of such calls may run."""
     return await _start(function, args)
 
 
@@ -55,7 +55,7 @@ def _start(
 
     def settle(value: Any, error: BaseException | None) -> None:
         ended()
-        if future.done():  # the attempt was stopped; nothing waits for it any more
+        if future.done():  # the attempt was stopped; nothing waits for the result
             return
         if error is None:
             future.set_result(value)
@@ -71,7 +71,7 @@ def _start(
             error = RuntimeError(f"the function raised StopIteration: {stopped}")
         except BaseException as raised:  # noqa: BLE001 - whatever it was belongs to the caller
             error = raised
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nothing waits for it any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed; nothing waits for the result
             loop.call_soon_threadsafe(settle, value, error)
 
     threading.Thread(target=work, daemon=True, name="langlauf-own").start()
@@ -81,16 +81,16 @@ def _start(
 #: So many items are encoded in less time than a thread takes to start.
 _SMALL = 1_000
 _LETTERS_LIKE_AN_ITEM = 64
-#: In bytes or letters. What is longer is decoded and copied beside the event loop too.
+#: In bytes or characters. Longer texts are decoded and copied in a thread.
 LARGE_TEXT = 1_048_576
 _THREADS = ThreadPoolExecutor(2, "langlauf-decoder")
 
 
 def encode(value: Any, largest: int, order: Literal["sorted"] | None = None) -> str:
-    """The value as JSON text; what cannot be kept raises, and never becomes something else silently."""
+    """Return the value as JSON text; raise if it cannot be stored, never change it silently."""
     try:
         data = msgspec.json.encode(to_json_value(value, largest), order=order)
-    except RecursionError as error:  # the analysis may have lowered the limit, or called from far down
+    except RecursionError as error:  # the analysis may have lowered the limit, or called from deep inside
         raise ResultUnstorable(f"the value is nested too deep: {error}") from error
     if len(data) > largest:
         raise ResultTooLarge(f"the value has {len(data):,} bytes, the limit is {largest:,}")
@@ -98,14 +98,14 @@ def encode(value: Any, largest: int, order: Literal["sorted"] | None = None) -> 
 
 
 async def encode_async(value: Any, largest: int, thread: AttemptThread) -> str:
-    """The same without holding up the event loop: a value that is not plainly small is encoded in a thread."""
+    """Encode a value without blocking the event loop: in a thread unless it is certainly small."""
     return encode(value, largest) if is_small(value) else await thread.call(encode, value, largest)
 
 
 async def run_in_thread(function: Callable[..., T], *args: Any) -> T:
-    """Calls something of ours in a thread of ours: those of the event loop may all be taken by analyses.
+    """Call a function of ours in a thread of ours: analyses may occupy all threads of the event loop.
 
-    Not for what an analysis made: reading that may take as long as its own code likes.
+    Not for values of an analysis: reading those may take any time.
     """
     return await asyncio.get_running_loop().run_in_executor(_THREADS, function, *args)
 
@@ -124,7 +124,7 @@ def is_small(value: Any) -> bool:
         elif kind is str:
             left -= len(item) // _LETTERS_LIKE_AN_ITEM
         elif kind not in (int, float, bool, type(None)):
-            return False  # what it holds is not known before it is encoded
+            return False  # its content is not known before it is encoded
         left -= 1
         if left < len(waiting):
             return False
@@ -132,19 +132,19 @@ def is_small(value: Any) -> bool:
 
 
 def decode(text: str) -> Any:
-    """The value behind stored JSON text."""
+    """Return the value of stored JSON text."""
     return msgspec.json.decode(text)
 
 
 async def decode_async(text: str) -> Any:
-    """The same without holding up the event loop."""
+    """Decode without blocking the event loop."""
     return await run_in_thread(decode, text) if len(text) > LARGE_TEXT else decode(text)
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What a function may return instead of its bare result, to say how people see it.
+    """A result with a summary and views, which a function may return instead of the bare result.
 
-    Without a `summary` the one that a mapping names counts, as it does for a bare result.
+    Without a `summary`, the one in a mapping counts, as it does for a bare result.
     """
 
     payload: Any
@@ -161,7 +161,7 @@ class EncodedResult(NamedTuple):
 
 
 def encode_result(result: Any, largest: int) -> EncodedResult:
-    """A function's result with its summary, where it names one, and its views."""
+    """Return a function's result with its summary, if any, and its views."""
     given = result if isinstance(result, Result) else Result(result)
     summary = given.summary
     if summary is None and isinstance(given.payload, Mapping):
@@ -175,7 +175,7 @@ def encode_result(result: Any, largest: int) -> EncodedResult:
 
 
 def encode_views(views: Sequence[View]) -> str | None:
-    """Views as JSON text; nothing where there are none."""
+    """Return views as JSON text, or None if there are none."""
     if not isinstance(views, list | tuple) or not all(isinstance(view, View) for view in views):
         raise UnusableView("views is a list of what langlauf.views makes, as in views=[views.table(rows)]")
     if len(views) > MOST_VIEWS:
@@ -191,5 +191,5 @@ def encode_views(views: Sequence[View]) -> str | None:
 
 
 async def encode_views_async(views: Sequence[View], thread: AttemptThread) -> str | None:
-    """The same without holding up the event loop."""
+    """Encode views without blocking the event loop."""
     return await thread.call(encode_views, views) if views else None

@@ -14,7 +14,7 @@ from langlauf.domain.job import LONGEST_TIMEOUT
 
 
 def reference_to(named: Any) -> str:
-    """`module:name` of something that stands at the top of its module, or in a class there."""
+    """Return `module:name` of something at the top level of its module, or in a class there."""
     module, name = getattr(named, "__module__", None), getattr(named, "__qualname__", None)
     if not module or not name:
         raise RegistrationError(f"{named!r} has no name that another process could find it by")
@@ -26,7 +26,7 @@ def reference_to(named: Any) -> str:
 
 
 def resolve(reference: str) -> Any:
-    """What the reference names; imports its module where that is new."""
+    """Return what the reference names; import its module if necessary."""
     module, _, name = reference.partition(":")
     found: Any = importlib.import_module(module)
     for part in name.split("."):
@@ -41,7 +41,7 @@ _NAME = re.compile(r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")
 
 
 class Analysis(msgspec.Struct, frozen=True, kw_only=True):
-    """A registered function and the rules its jobs run under."""
+    """A registered function and the rules of its jobs."""
 
     name: str
     function: Function
@@ -49,14 +49,14 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     timeout: float = DEFAULT_TIMEOUT
     max_retries: int = DEFAULT_MAX_RETRIES
-    #: whether a second job with the same input is accepted while one has not ended
+    #: whether a second job with the same input is accepted while one is unfinished
     duplicates: bool = False
     cancelable: bool = True
     max_running: int | None = None
     queue_limit: int | None = None
-    #: exception types that count as transient for this analysis
+    #: exception types that are transient for this analysis
     transient: tuple[type[BaseException], ...] = ()
-    #: the same by name, for processes; a coroutine may have some that cannot be told by name
+    #: the same by name, for processes; those of a coroutine need no name
     transient_references: tuple[str, ...] = ()
 
     @property
@@ -77,7 +77,7 @@ def _check_rules(analysis: Analysis) -> None:
 
 
 def _check_function(function: Function, name: str) -> None:
-    """What a process cannot run is refused here and not at the first job."""
+    """Refuse a function that a process cannot run, at registration and not at the first job."""
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise RegistrationError(f"{name}: a generator is no analysis; return the result, show parts with job.partial")
     if not inspect.iscoroutinefunction(function):
@@ -88,7 +88,7 @@ def _check_function(function: Function, name: str) -> None:
 
 
 def _references(function: Function, transient: tuple[type[BaseException], ...]) -> tuple[str, ...]:
-    """The names of exception types. A plain function needs all of them, a coroutine those that have one."""
+    """Return references to exception types. A plain function needs all of them, a coroutine those that have one."""
     references = []
     for kind in transient:
         try:
@@ -100,7 +100,7 @@ def _references(function: Function, transient: tuple[type[BaseException], ...]) 
 
 
 class Registry:
-    """Holds the analyses; the first one is the default unless another says so."""
+    """The registered analyses; the first one is the default unless another is chosen."""
 
     def __init__(self) -> None:
         self._analyses: dict[str, Analysis] = {}
@@ -109,7 +109,7 @@ class Registry:
         self._default_was_chosen = False
 
     def register(self, function: Function, *, name: str | None = None, default: bool = False, **rules: Any) -> Analysis:
-        """Adds a function; what cannot work is refused here and not at the first job."""
+        """Register a function; refuse what cannot work now and not at the first job."""
         analysis = self._made(function, name or function.__name__, rules)
         if any(known.input_type.__name__ == analysis.input_type.__name__ for known in self):
             raise RegistrationError(f"{analysis.name} is too much like the name of another analysis")
@@ -118,7 +118,7 @@ class Registry:
         return analysis
 
     def reserve(self, function: Function, *, name: str, **rules: Any) -> Analysis:
-        """Adds a function of the program's own: it can be run like any other, and is in no list and no form."""
+        """Register a built-in function: it runs like any other, and is in no list and no form."""
         self._reserved[name] = self._made(function, name, rules)
         return self._reserved[name]
 
@@ -148,21 +148,21 @@ class Registry:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names, in the order of registration."""
+        """Return all names, in the order of registration."""
         return tuple(self._analyses)
 
     @property
     def runnable(self) -> tuple[str, ...]:
-        """The names of all that a worker can run, those that are in no list included."""
+        """Return the names of all analyses that a worker can run, including built-in ones."""
         return (*self._analyses, *self._reserved)
 
     @property
     def default(self) -> str | None:
-        """The analysis of a request that names none."""
+        """Return the analysis of requests that name none."""
         return self._default
 
     def get(self, name: str) -> Analysis | None:
-        """The analysis of that name, if there is one."""
+        """Return the analysis of that name, or None."""
         return self._analyses.get(name) or self._reserved.get(name)
 
     def __iter__(self) -> Iterator[Analysis]:

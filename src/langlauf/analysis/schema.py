@@ -1,4 +1,4 @@
-"""The input of an analysis, made from the type hints of its function."""
+"""The input schema of an analysis, made from the type hints of its function."""
 
 import difflib
 import inspect
@@ -11,14 +11,14 @@ import msgspec
 
 from langlauf.domain.errors import LanglaufError, RegistrationError
 
-#: Names that mean something else in a request.
+#: Names that have another meaning in a request.
 RESERVED = frozenset({"analysis", "input", "options", "timeout_seconds"})
 _PATH = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
 _NAMED = re.compile(r"(?:missing required|contains unknown) field `(?P<name>[^`]*)`")
 
 
 class InvalidInput(LanglaufError):
-    """A request whose input the analysis cannot take. `field` says where."""
+    """The input of a request does not fit the analysis. `field` says where."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -27,7 +27,7 @@ class InvalidInput(LanglaufError):
 
 
 def input_type(function: Callable[..., Any], name: str) -> type[msgspec.Struct]:
-    """A struct with one field per parameter after the job handle, called after the analysis."""
+    """Return a struct with one field per parameter after the job handle, named after the analysis."""
     try:
         hints = typing.get_type_hints(function, include_extras=True)
     except NameError as error:
@@ -54,7 +54,7 @@ def input_type(function: Callable[..., Any], name: str) -> type[msgspec.Struct]:
 
 
 def _check_default(name: str, parameter: inspect.Parameter, kind: Any) -> None:
-    """A default is stored with the job and read again: it must be what the hint says."""
+    """Check that a default fits its type hint: it is stored with the job and parsed again."""
     try:
         msgspec.convert(msgspec.to_builtins(parameter.default), kind)
     except (msgspec.MsgspecError, TypeError) as error:
@@ -72,7 +72,7 @@ def _check(name: str, parameter: inspect.Parameter) -> None:
 
 
 def read_input(kind: type[msgspec.Struct], values: dict[str, Any]) -> msgspec.Struct:
-    """Checks a request's values; the error names the field."""
+    """Parse the values of a request; the error names the field."""
     try:
         return msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
@@ -80,7 +80,7 @@ def read_input(kind: type[msgspec.Struct], values: dict[str, Any]) -> msgspec.St
 
 
 def input_error(text: str, known: tuple[str, ...], prefix: str = "") -> InvalidInput:
-    """What msgspec says, with the field apart and a suggestion where a name is unknown."""
+    """Return an error from msgspec's text, with the field and a suggestion for an unknown name."""
     match = _PATH.search(text)
     path = match["path"] if match else ""
     message = text[: match.start()] if match else text
@@ -93,5 +93,5 @@ def input_error(text: str, known: tuple[str, ...], prefix: str = "") -> InvalidI
 
 
 def canonical_json(value: msgspec.Struct) -> str:
-    """The input with defaults filled in and names in order: equal inputs give equal texts."""
+    """Return the input with defaults and sorted names: equal inputs give equal texts."""
     return msgspec.json.encode(value, order="sorted").decode()

@@ -221,8 +221,8 @@ class RunningLimits(msgspec.Struct, frozen=True):
 def jobs_ahead(job: JobRecord, ranks: Sequence[TicketRange]) -> dict[str, float]:
     """Return how many jobs of its org start before a waiting one, by analysis.
 
-    Without a ticket it is last of its class. Tickets are not reused: after cancels, waiting jobs are assumed to be spread evenly. The ranges may be slightly
-    older than the job: if its own is missing, tickets start at 1.
+    Without a ticket it is last of its class. Tickets are not reused: after cancels, waiting jobs are assumed to be
+    spread evenly. The ranges may be slightly older than the job: if its own is missing, tickets start at 1.
     """
     tickets: defaultdict[str, int] = defaultdict(int)
     for rank in ranks:

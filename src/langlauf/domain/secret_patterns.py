@@ -16,12 +16,12 @@ Family = Literal["phrase", "password", "token", "drawn", "pin", "word"]
 
 
 def _apart(*names: str) -> list[str]:
-    """Names that count where no letter stands before or behind them."""
+    """Return patterns of names with no letter before or after them."""
     return [f"{name}(?<![a-z]{name})(?![a-z])" for name in names]
 
 
 def _of(name: str, *owners: str) -> list[str]:
-    """A short name that counts behind one of these."""
+    """Return patterns of a short name that counts after one of these only."""
     return [f"{name}(?<={owner}{name})(?![a-z])" for owner in owners]
 
 
@@ -33,13 +33,13 @@ _OWNERS_OF_KEYS = (
 _JOINED = ("api", "access", "private")
 
 _NAMES: dict[Family, list[str]] = {
-    # These have spaces in them: all of the line counts.
+    # These have spaces: all of the line is the value.
     "phrase": [
         r"pass[ _-]?phrase",
         *(rf"{word}[ _-]phrase" for word in ("seed", "recovery", "mnemonic")),
         r"mnemonic(?![a-z])",
     ],
-    # Anything that stands behind these is a secret.
+    # Any value of these is a secret.
     "password": [
         r"passw(?:or[dt]s?|ds?)",
         "kennwort",
@@ -50,7 +50,7 @@ _NAMES: dict[Family, list[str]] = {
         *_of("pwd", "db", "user"),
         *_of("pass", "[_-]", "db", "user", "smtp", "ldap", "root", "admin", "redis", "ftp"),
     ],
-    # Words of prose are no secrets behind these.
+    # Words of prose are not secrets after these.
     "token": [
         r"secret(?!ar|ion|ly|ive)",
         *(rf"{owner}(?<![a-z]{owner})[ _.-]?keys?(?![a-z])" for owner in _OWNERS_OF_KEYS),
@@ -61,30 +61,30 @@ _NAMES: dict[Family, list[str]] = {
         "cookie",
         "sharedaccesssignature",
     ],
-    # Behind these only what was drawn by chance counts.
+    # Only random values of these are secrets.
     "drawn": [
         r"sess(?:ion)?[_-]?id(?![a-z])",
         *_apart("auth", "jwt", "pat", "cred", "creds", "sig", "signature", "hmac", "nonce", "session", "sid"),
     ],
-    # Behind these only a few digits count.
+    # Only a few digits are secrets after these.
     "pin": [
         *_apart("pin", "otp", "totp", "tan", "cvv", "cvc"),
         *(rf"{what}[ _-]code(?![a-z])" for what in ("mfa", "2fa", "security", "verification", "one-time")),
     ],
-    # It also counts what has passed.
+    # Also an ordinary word.
     "word": _apart("pass"),
 }
 _FAMILIES: list[tuple[Family, re.Pattern[str]]] = [(family, re.compile("|".join(_NAMES[family]))) for family in _NAMES]
-#: A name, as far as it tells.
+#: Any of the names.
 NAME = re.compile("|".join(name for names in _NAMES.values() for name in names))
 _OF_FIELDS = re.compile("|".join(_NAMES["phrase"] + _NAMES["password"] + _NAMES["token"]))
-#: What follows a telling word and makes a name of something else of it.
+#: What follows such a word and makes it the name of something else.
 _ABOUT = re.compile(
     r"[ _.-]?(?:s[ _.-]?)?(?:types?|counts?|counter|ids?|len|length|limits?|budget|usage|used|sizes?|expiry|expires|"
     r"expiration|expired|ttl|lifetime|age|max|min|rate|index|files?|path|dir|policy|field|label|hint|names?|namespace|url|uri|endpoint|version|"
     r"rotation|strength|status|valid|enabled|required|per|total|consent|banner|jar)(?![a-z])"
 )
-#: Something is to be looked at more closely only where one of these stands in a text, in lower case.
+#: A text is examined further only if one of these is in it, in lower case.
 SIGNS = (
     "pass", "kennwort", "contrase", "pw", "psk", "mnemonic", "phrase", "key", "secret", "token", "credential", "auth",
     "cookie", "jwt", "pat", "cred", "sig", "hmac", "nonce", "sess", "sid", "pin", "otp", "tan", "cvv", "cvc", "code",
@@ -92,17 +92,17 @@ SIGNS = (
 
 
 def family_of(low: str, start: int) -> Family:
-    """The family of the name that was found here."""
+    """Return the family of the name that was found here."""
     return next(family for family, pattern in _FAMILIES if pattern.match(low, start))
 
 
 def is_about(low: str, end: int) -> bool:
-    """Whether a telling word that ends here goes on as the name of something else, such as `token_count`."""
+    """Whether the word that ends here goes on as the name of something else, such as `token_count`."""
     return _ABOUT.match(low, end) is not None
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether something of this name is probably a secret; of a longer text, whether such a name is in it."""
+    """Whether a value of this name is probably a secret; in a longer text, whether such a name is in it."""
     low = name.lower()
     return any(not is_about(low, found.end()) for found in _OF_FIELDS.finditer(low))
 
@@ -112,14 +112,14 @@ Replacement = str | Callable[[re.Match[str]], str]
 
 
 class SecretPattern(NamedTuple):
-    """One kind of secret: the words that announce it, what it looks like, and what is put in its place."""
+    """One kind of secret: the words that announce it, its pattern, and its replacement."""
 
     signs: tuple[str, ...]
     pattern: re.Pattern[str]
     replacement: Replacement = MASK
 
 
-#: Tokens of services: what they begin with, and what follows. A digit must be among it where the beginning is a word.
+#: Tokens of services: prefix and rest. If the prefix is a word, the rest must have a digit.
 _PREFIXED: tuple[tuple[str, str], ...] = (
     ("AKIA", "[0-9A-Z]{16}"),
     ("ASIA", "[0-9A-Z]{16}"),
@@ -206,7 +206,7 @@ _PREFIXED: tuple[tuple[str, str], ...] = (
     ("sgp_", r"\w{32,100}"),
     ("EAAC", "[0-9A-Za-z]{30,300}"),
     ("key-", "[0-9a-f]{32}"),
-    # The id of one of our keys is no secret and may be read; what is longer is one.
+    # The id of an API key is public; anything longer is a secret.
     ("llk_", r"[A-Za-z0-9._-]{20,1100}"),
     ("lls_", r"[A-Za-z0-9._-]{20,1100}"),
     ("llt_", r"[A-Za-z0-9._-]{20,1100}"),
@@ -217,7 +217,7 @@ def _prefixed(prefix: str, rest: str) -> SecretPattern:
     return SecretPattern((prefix.lower(),), re.compile(rf"(?<![A-Za-z0-9]){re.escape(prefix)}{rest}"))
 
 
-#: Users of an address before `:` that are no users, but say what follows: a mail address, a package, a picture.
+#: Words before `:` in a URL that are not users: they announce a mail address, a package or an image.
 _NO_USERS = frozenset(
     re.findall(
         r"\S+",
@@ -231,7 +231,7 @@ _VERSION = re.compile(r"v?\d+(?:\.\d+){0,2}(?![\w.])|sha\d{3}(?![\w.])|latest(?!
 
 
 def _bare_login(found: re.Match[str]) -> str:
-    """`user:password@host` without a scheme, unless it is a mail address with a word before it, or a version."""
+    """Mask `user:password@host` without a scheme, unless it is a mail address after a word, or a version."""
     user, password, host = found.group(1), found.group(2), found.group(3)
     if _VERSION.match(host):
         return found.group()
@@ -242,13 +242,13 @@ def _bare_login(found: re.Match[str]) -> str:
     return f"{user}:{MASK}@{host}"
 
 
-#: Drawn by chance, and no word: a digit, or capitals inside, or the padding of base64.
+#: Random, not a word: a digit, inner capitals, or base64 padding.
 _DRAWN = r"(?=[^\s'\",;]{0,60}?(?:\d|[a-z][A-Z]|=))"
 
 SECRET_PATTERNS: tuple[SecretPattern, ...] = (
     SecretPattern(
         ("private key",),
-        # What is cut off before its end is a secret as well.
+        # A truncated token is a secret as well.
         re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?s:.*?)(?:-----END [A-Z0-9 ]{1,60}-----|\Z)"),
     ),
     SecretPattern(("putty-user-key-file",), re.compile(r"(Private-Lines: \d{1,4}\s)(?:[A-Za-z0-9+/=]{1,64}\s?)+"), rf"\1{MASK}"),
@@ -272,7 +272,7 @@ SECRET_PATTERNS: tuple[SecretPattern, ...] = (
     SecretPattern(("sha}",), re.compile(r"(\{S?SHA\})[A-Za-z0-9+/=]{20,100}"), rf"\1{MASK}"),
     SecretPattern(
         ("://",),
-        # A password may hold an @, and a slash where what stands before it is no port.
+        # A password may contain an @, and a slash if no port precedes it.
         re.compile(r"(\w://[^\s:/?#@'\"<>]{0,100}+):(?:[^\s/?#'\"<>]{0,300}@|(?!\d{1,5}/)[^\s'\"<>@]{1,300}@)"),
         rf"\1:{MASK}@",
     ),

@@ -1,7 +1,7 @@
-"""What stands behind a telling name in a text: where its value begins and ends, and whether it is a secret at all.
+"""Values after the names of secrets in a text: where they start and end, and whether they are secrets.
 
-A text is read once from its beginning to its end. A value that is masked is passed over; one that is left is looked at
-for a bounded number of characters. So the time is linear in the length of the text.
+A text is read once from start to end. Masked values are skipped; of others a bounded number of characters is examined.
+So the time is linear in the length of the text.
 """
 # ruff: noqa: E501 - a pattern reads best on one line
 
@@ -10,20 +10,20 @@ from typing import NamedTuple
 
 from langlauf.domain.secret_patterns import MASK, NAME, SIGNS, Family, family_of, is_about
 
-#: So many characters of a value decide.
+#: The characters of a value that decide.
 _LOOKED_AT = 128
 _LONGEST_NAME = 40
 
 _QUOTE = r"(?:\\{0,4}[\"'`]|&quot;|&#3[49];|%22)"
-#: From the end of the telling word to the value: the rest of the name, and what joins the two.
+#: From the end of the word to the value: the rest of the name, and the separator.
 _JOINT = re.compile(
     rf"(?P<rest>[\w.-]{{0,40}}+(?:\[\w{{0,20}}\])?)(?:\s(?:for|of)\s(?:user\s)?[^\s:=]{{1,60}}|\s(?:provided|given|supplied))?(?P<closing>{_QUOTE}?\]?\)?)(?P<gap>\s{{0,8}})"
     rf"(?:(?P<sign>:=|=>|->|={{1,3}}|::?|%3d|%3a)|(?P<comma>,)|(?P<xml>>)|(?P<verb>(?:is|was|set\sto|equals)\s))?(?P<space>\s{{0,8}})(?:!!\w{{1,10}}\s)?",
     re.IGNORECASE,
 )
 _OPEN = re.compile(rf"(?:[bruf]{{1,2}}(?=[\"']))?(?P<quote>{_QUOTE})")
-#: A value without quotes. What separates others ends it only where something else follows. Nothing comes after the
-#: repetition, so it is never tried again; a possessive one goes wrong in the first releases of 3.11.
+#: A value without quotes. A separator ends it only if something else follows. Nothing comes after the repetition, so
+#: there is no backtracking; a possessive quantifier is broken in the first releases of 3.11.
 _BARE = re.compile(
     r"(?:\[redacted\]|\[|[^\s\"'`,;&|)\[\]}<>\\]+"
     r"|[,;&|)\]}>](?![\s,;&|)\]}>\"'`\\]|\Z|[\w.-]{1,40}\s?[=:]|quot;|\#\d)"
@@ -40,7 +40,7 @@ _SCHEME = re.compile(
 _SCHEMES_OF_PAIRS = frozenset({"digest", "aws4-hmac-sha256", "hawk", "dpop", "sharedkey"})
 _PAIRS = re.compile(r"[^\n\"']*(?:\"[^\n\"]*\"[^\n\"']*)*")
 
-#: Written where a secret would stand, or about one: nothing to hide.
+#: Words in the place of a secret, or about one: nothing to hide.
 _WORDS = frozenset(
     re.findall(
         r"\w+",
@@ -62,7 +62,7 @@ _PLACEHOLDER = re.compile(
     r"|\[(?:redacted|hidden|masked|filtered|removed|secret|path)\]|:\w{1,40}",
     re.IGNORECASE,
 )
-#: Source code, as tracebacks show it: a name or a call, no value.
+#: Source code in tracebacks: a name or a call, not a value.
 _CODE = re.compile(
     r"(?:self|cls|settings|config|conf|os|environ|env|args|kwargs|request|response|app|ctx|context|options|params|data|user|job|"
     r"account|client|session|headers|credentials|getpass|secrets|str|bytes|event|body|payload|props|process)"
@@ -81,7 +81,7 @@ _PATH = re.compile(r"~?/|[A-Za-z]:\\|\.\.?/|file:")
 
 
 class _Value(NamedTuple):
-    """A value in a text: where it lies, without its quotes."""
+    """The position of a value in a text, without its quotes."""
 
     start: int
     end: int
@@ -89,7 +89,7 @@ class _Value(NamedTuple):
 
 
 class _Named(NamedTuple):
-    """A telling name, with what joins it to its value."""
+    """The name of a secret, with the separator before its value."""
 
     family: Family
     word: str
@@ -104,17 +104,17 @@ class _Named(NamedTuple):
 
     @property
     def space(self) -> str:
-        """The spaces before the value."""
+        """Return the spaces before the value."""
         return self.joint.group("gap") + self.joint.group("space")
 
     @property
     def loose(self) -> bool:
-        """Whether only a space, or a verb, stands between the two."""
+        """Whether only a space or a verb separates name and value."""
         return not self.sign and not self.flag and not self.tag and not (self.quoted and self.joint.group("comma"))
 
 
 def mask_named_values(text: str) -> str:
-    """The text without the values that stand behind names of secrets."""
+    """Return the text with values after the names of secrets masked."""
     low = text.lower()
     if len(low) != len(text):  # some letters have no lower case of the same length
         low = "".join(one.lower() if one.isascii() else one for one in text)
@@ -135,7 +135,7 @@ def mask_named_values(text: str) -> str:
 
 
 def _named(text: str, low: str, found: re.Match[str]) -> _Named | None:
-    """The name that the word belongs to; None where it names something else, or no value follows."""
+    """Return the name that the word belongs to, or None if it names something else or has no value."""
     joint = _JOINT.match(text, found.end())
     if joint is None or not (joint.group("gap") or any(joint.group("sign", "comma", "xml"))):
         return None
@@ -162,7 +162,7 @@ def _named(text: str, low: str, found: re.Match[str]) -> _Named | None:
 
 
 def _value(text: str, named: _Named, last: int) -> _Value | None:
-    """Where the value lies, looked at up to `last`; None where there is none."""
+    """Return the position of the value, examined up to `last`, or None."""
     at = named.joint.end()
     if (opened := _OPEN.match(text, at, last)) is not None:
         return _quoted(text, opened.end(), opened.group("quote"), last)
@@ -193,11 +193,11 @@ def _takes_line(text: str, named: _Named) -> bool:
 
 
 def _quoted(text: str, start: int, quote: str, last: int) -> _Value:
-    """Up to the closing quote, else up to the end of the line."""
+    """Return the value up to the closing quote, else up to the end of the line."""
     end = start - 1
     while (end := text.find(quote, end + 1, last)) >= 0:
         escaped = len(quote) == 1 and _backslashes(text, start, end) % 2 == 1
-        if not escaped and not text[end + len(quote) : end + len(quote) + 1].isalnum():  # else it is an apostrophe
+        if not escaped and not text[end + len(quote) : end + len(quote) + 1].isalnum():  # otherwise an apostrophe
             break
     end = last if end < 0 else end
     line = text.find("\n", start, end)
@@ -212,7 +212,7 @@ def _backslashes(text: str, start: int, end: int) -> int:
 
 
 def _is_secret(text: str, named: _Named) -> bool:
-    """Whether what stands behind the name is a secret, by its first characters."""
+    """Whether the value is a secret, by its first characters."""
     value = _value(text, named, min(len(text), named.joint.end() + _LOOKED_AT))
     shown = "" if value is None else text[value.start : value.end].strip(" \t")
     if value is None or _is_harmless(text, named, value, shown):
@@ -229,7 +229,7 @@ def _is_secret(text: str, named: _Named) -> bool:
 
 
 def _is_harmless(text: str, named: _Named, value: _Value, shown: str) -> bool:
-    """Whether there is nothing, a placeholder, a word, or source code that names where a value comes from."""
+    """Whether the value is empty, a placeholder, a word, or source code."""
     if not shown or shown == MASK or _PLACEHOLDER.fullmatch(shown):
         return True
     if shown.rstrip(".,:;!?)").lower() in (_QUOTED_WORDS if value.quoted else _WORDS):
@@ -261,19 +261,19 @@ def _is_token(text: str, named: _Named, value: _Value, bare: str) -> bool:
     several = named.joint.group("rest").startswith("s") or named.word.endswith("s")
     if _NUMBER.fullmatch(bare) and (several or len(bare) < 4):  # noqa: PLR2004 - a number of them, no secret
         return False
-    if value.start > named.joint.end() and not value.quoted:  # behind the scheme of an authorization
+    if value.start > named.joint.end() and not value.quoted:  # after the scheme of an Authorization header
         return True
     if several or named.loose:
         return any(_drawn(one) for one in _ITEMS.split(bare))
     if _PATH.match(bare):
         return False
-    # A sentence goes on behind the colon.
+    # A sentence continues after the colon.
     prose = named.sign == ":" and named.joint.group("space") and not value.quoted and _WORD.fullmatch(bare)
     return not (prose and _MORE_PROSE.match(text, value.end))
 
 
 def _drawn(value: str, least: int = 8) -> bool:
-    """Whether it was drawn by chance, or thought out so that it looks so: no word, no number."""
+    """Whether a value looks random: neither a word nor a number."""
     if len(value) < least or _LETTER.search(value) is None:
         return False
     return _ODD.search(value) is not None or (_CAPITAL_INSIDE.search(value) is not None and not value.isupper())
