@@ -179,7 +179,7 @@ def test_a_failure_is_told_once_and_says_why(context: BrowserContext, host: Host
     page.goto(host.page(jobs.url, f'src="{jobs.url}/jobs/{job["job_id"]}" token="{token(jobs, job["job_id"])}"'))
     expect(element(page).get_by_role("alert")).to_have_text("no such place")
     expect(element(page)).to_contain_text("Failed")
-    expect(element(page)).to_contain_text("The last interim result is kept.")
+    expect(element(page)).to_contain_text("The last interim result stays available.")
 
 
 def test_a_cut_line_is_told_and_comes_back(
@@ -195,13 +195,13 @@ def test_a_cut_line_is_told_and_comes_back(
     )
     expect(element(page)).to_contain_text("20 %")
     line.cut()
-    expect(element(page).get_by_role("alert")).to_contain_text("Connection lost.")
+    expect(element(page).get_by_role("alert")).to_contain_text("Connection lost")
     expect(page.get_by_text("Gone")).to_be_visible()
     expect(element(page)).to_contain_text("20 %")
     GATES.open(gate)
     jobs.wait(job_id)
     line.mend()
-    page.get_by_role("button", name="Try now").click()
+    page.get_by_role("button", name="Retry now").click()
     expect(element(page)).to_contain_text("Completed")
     expect(element(page).get_by_role("alert")).to_be_empty()
     expect(page.get_by_role("button")).to_have_count(0)
@@ -231,7 +231,7 @@ def test_a_token_that_may_stops_the_job(context: BrowserContext, host: Host, job
     page.keyboard.press("Escape")
     expect(ask).to_be_focused()
     ask.click()
-    page.get_by_role("button", name="Stop job").click()
+    page.get_by_role("button", name="Cancel job").click()
     expect(element(page)).to_contain_text("Canceled")
     expect(page.get_by_role("button")).to_have_count(0)
     assert jobs.job(job_id)["status"] == "canceled"
@@ -243,7 +243,7 @@ def test_a_token_that_may_not_says_so(context: BrowserContext, host: Host, jobs:
     page = context.new_page()
     page.goto(host.page(jobs.url, f'src="{jobs.url}/jobs/{job_id}" token="{token(jobs, job_id)}" cancelable'))
     page.get_by_role("button", name="Cancel…").click()
-    page.get_by_role("button", name="Stop job").click()
+    page.get_by_role("button", name="Cancel job").click()
     expect(element(page).get_by_role("alert")).to_contain_text("It could not be canceled.")
     GATES.open(gate)
     expect(element(page)).to_contain_text("Completed")

@@ -15,12 +15,12 @@ HEADLINES = {
     "completed": "Completed",
     "failed": "Failed",
     "partial": "Interim result, still running",
-    "backoff": "Starts again at",
+    "backoff": "Next attempt at",
     "canceled": "Canceled",
     "canceling": "Cancel requested",
     "running": "Running",
     "working": "Running",
-    "silent": "No sign of its worker",
+    "silent": "Worker not responding",
     "queued": "Waiting to start",
 }
 

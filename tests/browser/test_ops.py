@@ -66,7 +66,7 @@ def test_the_keyboard_chooses_range_and_org(busy: Live, page: Page) -> None:
     page.keyboard.press("Enter")
     expect(page).to_have_url(f"{busy.url}/ops?range=24h&org=default-org")
     expect(page.get_by_role("textbox", name="Organisation")).to_have_value("default-org")
-    expect(page.locator(".lead")).to_have_text("The organisation default-org.")
+    expect(page.locator(".lead")).to_have_text("Organisation: default-org")
 
 
 def test_it_is_all_there_without_scripts(busy: Live, tab: OpenTab) -> None:

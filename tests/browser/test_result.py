@@ -139,9 +139,9 @@ def test_an_interim_result_moves_on_by_itself(page: Page, site: Live) -> None:
     page.goto(f"/results/{result_id}")
     page.get_by_role("tab", name="JSON").click()
     page.evaluate("document.activeElement.blur()")
-    expect(page.get_by_text("Snapshot 2 of 2")).to_be_visible()
+    expect(page.get_by_text("Version 2 of 2")).to_be_visible()
     GATES.open(gate)
-    expect(page.get_by_text("Snapshot 3 of 3")).to_be_visible()
+    expect(page.get_by_text("Version 3 of 3")).to_be_visible()
     expect(page.get_by_role("tabpanel", name="JSON")).to_be_visible()
     expect(page.locator("#result-head").get_by_text("Completed")).to_be_visible()
 

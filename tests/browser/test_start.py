@@ -103,7 +103,7 @@ def test_a_text_comes_out_of_a_file(page: Page, site: Live, tmp_path: Path) -> N
     picture = tmp_path / "picture.png"
     picture.write_bytes(b"\x89PNG\xff")
     entry.locator("input[type=file]").set_input_files(picture)
-    expect(entry.get_by_role("status")).to_have_text("This file is not text in UTF-8.")
+    expect(entry.get_by_role("status")).to_have_text("This file is not UTF-8 text.")
     notes = tmp_path / "notes.txt"
     notes.write_text("Grüsse\naus Bern")
     entry.locator("input[type=file]").set_input_files(notes)
@@ -163,7 +163,7 @@ def test_the_switch_changes_colours_at_once(page: Page) -> None:
     page.goto("/problems")
     page.evaluate("window.same = true")
     with page.expect_response("**/settings"):
-        page.get_by_role("button", name="Colours: as the system").click()
+        page.get_by_role("button", name="Colours: system setting").click()
     expect(page.locator("html")).to_have_attribute("data-theme", "light")
     page.get_by_role("button", name="Colours: light").click()
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
@@ -205,7 +205,7 @@ def test_it_works_below_a_prefix(browser: Browser, tmp_path: Path) -> None:
         page = listened(context.new_page(), str(outer.http.base_url), troubles)
         page.clock.set_fixed_time("2026-01-01T00:00:00Z")  # two keys are one shortcut for a second only
         page.goto("/tools/")
-        page.get_by_role("button", name="Colours: as the system").click()
+        page.get_by_role("button", name="Colours: system setting").click()
         expect(page.locator("html")).to_have_attribute("data-theme", "light")
         page.fill("[name='in.text']", "one two")
         page.get_by_role("button", name="Start").click()

@@ -79,7 +79,7 @@ def test_a_failed_job_is_told_with_its_reason(post: Post) -> None:
     for text in texts(taken):
         assert job["error_message"] in text
         assert job["error_code"] in text
-        assert "Vor einem neuen Versuch die Eingabe prüfen." in text
+        assert "Vor dem erneuten Ausführen die Eingabe prüfen." in text
         assert f"{PUBLIC}/jobs/{job['job_id']}" in text
 
 

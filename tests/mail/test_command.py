@@ -41,7 +41,7 @@ def test_a_mail_that_is_taken(office: SmtpServer) -> None:
         f"smtp://127.0.0.1:{office.port} accepted the mail for {TO}: 250 2.0.0 queued as 4711\n",
     )
     assert "spam" in shown.stderr
-    assert str(office.taken[-1].mail["Subject"]) == "Testmail von Langlauf"
+    assert str(office.taken[-1].mail["Subject"]) == "Test-E-Mail von Langlauf"
     answer = json.loads(through(office, "--json").stdout)
     assert answer.pop("seconds") < 15
     assert answer == {

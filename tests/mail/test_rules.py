@@ -79,7 +79,7 @@ def test_the_start_page_says_what_is_wrong_with_a_receiver(post: Post) -> None:
     fields = {"analysis": "echo", "in.query": "Bern", "option.email": "a@other.example"}
     headers = {"Accept-Language": "de", "Origin": post.live.url, "X-Org-Id": "formal"}
     page = assert_page(post.live.http.post("/", data=fields, headers=headers), 400)
-    assert "An diese Domain dürfen keine Mails gehen." in page.text
+    assert "E-Mails an diese Domain sind nicht erlaubt." in page.text
 
 
 def test_who_unsubscribes_by_one_click_gets_no_more_mail_of_that_org(post: Post) -> None:
@@ -122,7 +122,7 @@ def test_the_page_asks_in_the_readers_language(post: Post) -> None:
     _, [taken] = post.mail("asked")
     path = str(taken.mail["List-Unsubscribe"]).strip("<>").removeprefix(PUBLIC)
     page = assert_page(post.live.http.get(path, headers={"Accept-Language": "de"}), 200)
-    assert "An w…@mail.example gehen dann keine Mails mehr über Aufträge von asked." in page.text
+    assert "Keine E-Mails mehr über Jobs von asked an w…@mail.example senden?" in page.text
     assert TO not in page.text
 
 

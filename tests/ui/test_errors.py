@@ -52,10 +52,10 @@ def test_all_of_a_cause_run_again_once(server: Live, org: str) -> None:
     [way] = [link for link in made.links() if "errors/again" in link]
     asked = listed(server, org, urljoin("/errors", way))
     text = " ".join(asked.text.split())
-    assert "1 were run again already" in text
+    assert "already run again: 1" in text
     fields = fields_of(asked)
     told = listed(server, org, send(server, org, fields))
-    assert "jobs run again." in told.text
+    assert "Started again." in told.text
     found = server.http.get("/analyze/jobs", headers={"X-Org-Id": org}).json()["jobs"]
     repeated = [one["retry_of"] for one in found if one["retry_of"] in jobs]
     assert sorted(repeated) == sorted(jobs)
@@ -66,5 +66,5 @@ def test_a_cause_that_is_not_there_is_not_found(server: Live, org: str) -> None:
     ended(server, org, "failing", how="x")
     [way] = [link for link in listed(server, org, "/errors").links() if "errors/again" in link]
     foreign = server.http.get(urljoin("/errors", way), headers={"X-Org-Id": new_id()})
-    assert "no longer there" in assert_page(foreign, 404).text
+    assert "no longer in the list" in assert_page(foreign, 404).text
     assert server.http.post("/errors/again", data={"group": "x"}, headers={"X-Org-Id": org}).status_code == 404

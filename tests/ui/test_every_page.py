@@ -114,7 +114,7 @@ def test_a_header_that_cannot_be_read_gets_a_page(server: Live) -> None:
     """An org that cannot be one is a 400 in HTML, told in the reader's language."""
     response = server.http.get("/", headers={"X-Org-Id": "a b", **GERMAN})
     made = assert_page(response, 400)
-    assert "Die Anfrage ist so nicht lesbar" in made.text_of("h1")
+    assert "Die Anfrage ist nicht gültig" in made.text_of("h1")
     assert response.headers["x-request-id"] in made.text
 
 

@@ -37,7 +37,7 @@ def test_messages_lead_to_what_they_tell_of(server: Live, org: str) -> None:
     assert made.text.index("failing has failed") < made.text.index("echo has completed")
     assert "no such place" in made.text
     assert f"./jobs/{broken['job_id']}" in made.links()
-    assert "Nothing here yet." in listed(server, new_id(), "/inbox").text
+    assert "No messages yet." in listed(server, new_id(), "/inbox").text
 
 
 def test_one_message_is_marked_as_read(server: Live, org: str) -> None:
@@ -63,7 +63,7 @@ def test_all_that_were_seen_are_marked_at_once(server: Live, org: str) -> None:
     assert len(unread(listed(server, org, "/inbox"))) == 1
     send(server, org, until=until_of(listed(server, org, "/inbox")))
     made = listed(server, org, "/inbox")
-    assert "Everything is read." in made.text
+    assert "No unread messages." in made.text
     assert not [one for one in made.all("input") if one.get("name") == "until"]
     assert "unread" not in listed(server, org, "/jobs").text
 

@@ -131,7 +131,7 @@ def test_versions_are_pinned_by_the_address(server: Live) -> None:
     gate = new_id()
     job_id = _running(server, gate, partials=9)
     made = assert_page(server.http.get(f"/jobs/{job_id}?v=2"))
-    assert "This version is pinned; the newest is v9." in made.text
+    assert "This version is pinned. The newest is v9." in made.text
     assert '"n": 2' in made.text
     assert [link for link in made.links() if link.endswith("diff?from=1&to=2")]
     assert "?v=9" in made.links()

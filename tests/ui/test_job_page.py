@@ -19,7 +19,7 @@ def test_a_job_that_works_shows_how_far_it_is(server: Live) -> None:
     assert [one["value"] for one in made.all("progress")] == ["30"]
     assert "30 %" in made.text_of("title")
     assert "Step: part 3" in made.text
-    assert "the job continues. Numbers can still change." in made.text
+    assert "the job continues, and numbers can still change." in made.text
     assert made.refresh is not None
     assert 2 <= int(made.refresh) <= 30
     GATES.open(gate)
@@ -63,10 +63,10 @@ def test_a_failed_job_says_why_and_what_is_kept(server: Live) -> None:
     assert "../problems/network_error" in made.links()
     assert "upstream said no" in made.text
     assert "abcdef123456" not in made.text
-    assert "Interim result v4 is kept." in made.text
-    assert "The error may pass by itself." in made.text
-    assert "Another attempt planned" in made.text
-    assert "3 of at most 3" in made.text
+    assert "Interim result v4 stays available." in made.text
+    assert "This error may be temporary." in made.text
+    assert "Next attempt scheduled" in made.text
+    assert "3 of 3" in made.text
 
 
 def test_a_code_of_the_analysis_own_is_no_dead_link(server: Live) -> None:
@@ -85,9 +85,9 @@ def test_a_canceled_job_says_who_and_why(server: Live) -> None:
     server.http.post(f"/analyze/jobs/{job_id}/cancel", json={"reason": "wrong city"})
     server.wait(job_id)
     made = assert_page(server.http.get(f"/jobs/{job_id}"))
-    assert "Canceled on request." in made.text
+    assert "Canceled by a user." in made.text
     assert "wrong city" in made.text
-    assert "Auf Wunsch abgebrochen." in assert_page(server.http.get(f"/jobs/{job_id}?lang=de")).text
+    assert "Von einer Person abgebrochen." in assert_page(server.http.get(f"/jobs/{job_id}?lang=de")).text
 
 
 def test_the_timeline_has_the_latest_hundred(server: Live) -> None:
@@ -96,7 +96,7 @@ def test_the_timeline_has_the_latest_hundred(server: Live) -> None:
     made = assert_page(server.http.get(f"/jobs/{job['job_id']}"))
     assert job["event_seq"] > 100
     assert made.text.count("Progress\n") <= 101
-    assert f"{job['event_seq'] - 100} more are not shown." in made.text
+    assert f"Not shown: {job['event_seq'] - 100} more." in made.text
     assert f"/analyze/jobs/{job['job_id']}/events" in made.links()
 
 
@@ -136,8 +136,8 @@ def test_a_foreign_page_is_the_page_of_an_unknown_one(server: Live, address: str
 @pytest.mark.parametrize(
     ("language", "notice", "event"),
     [
-        ("en", "its further progress and interim results are not stored", "the last progress that is stored"),
-        ("de", "weitere Zwischenstände werden nicht gespeichert", "der letzte gespeicherte Fortschritt"),
+        ("en", "Further progress and interim results are not stored", "event limit reached"),
+        ("de", "weitere Zwischenstände werden nicht gespeichert", "Grenze der Ereignisse erreicht"),
     ],
 )
 def test_a_job_past_its_bounds_says_so(bounded: Live, language: str, notice: str, event: str) -> None:

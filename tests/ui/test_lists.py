@@ -84,12 +84,12 @@ def test_an_empty_list_says_why(server: Live, org: str, monkeypatch: pytest.Monk
     assert f"{org} has no jobs yet." in listed(server, org).text
     for number in range(3):
         server.submit("echo", org, query=f"{number}")
-    assert "No job fits these filters." in listed(server, org, "/jobs?q=nowhere").text
+    assert "No job matches these filters." in listed(server, org, "/jobs?q=nowhere").text
     monkeypatch.setattr(bounded_scan, "_FIRST_ROWS", 1)
     monkeypatch.setattr(bounded_scan, "MOST_LOOKED_AT", 1)
     made = listed(server, org, "/jobs?q=nowhere")
-    assert "Searched 1 jobs" in made.text
-    assert "No job fits" not in made.text
+    assert "Searched jobs so far: 1." in made.text
+    assert "No job matches" not in made.text
     assert any("at=" in link and "q=nowhere" in link for link in made.links())
 
 
@@ -138,14 +138,14 @@ def test_chosen_jobs_are_stopped_after_a_page_that_asks(server: Live, org: str) 
     asked = assert_page(
         server.http.get("/selected", **chosen(org, "cancel", *running, done, new_id(), analysis="gated", q="g"))
     )
-    assert "Stop these jobs? (2)" in asked.text
-    assert "2 of the chosen jobs have ended already" in asked.text
+    assert "Cancel these jobs? (2)" in asked.text
+    assert "Already ended and left unchanged: 2." in asked.text
     assert server.job(running[0], org)["status"] != "canceled"
     back = send(server, org, "cancel", asked)
     assert parse_qs(urlsplit(back).query) == {
         "analysis": ["gated"], "q": ["g"], "canceled": ["2"], "left": ["0"],
     }  # fmt: skip
-    assert "Cancel was requested for 2 jobs." in listed(server, org, back).text
+    assert "Cancel requested. Jobs: 2." in listed(server, org, back).text
     assert [server.wait(job, org)["status"] for job in running] == ["canceled", "canceled"]
     assert server.job(done, org)["status"] == "completed"
 
@@ -166,7 +166,7 @@ def test_nothing_chosen_is_nothing_to_do(server: Live, org: str) -> None:
     foreign = ended(server, new_id(), "echo", query="Bern")["job_id"]
     for jobs in ((), (foreign,)):
         made = assert_page(server.http.get("/selected", **chosen(org, "again", *jobs)))
-        assert "Nothing to do" in made.text
+        assert "No job selected" in made.text
         assert not [one for one in made.all("form") if "selected" in one["action"]]
     sent = {"job-1": foreign, "wish": "x", "back": "status=failed&next=//elsewhere.test"}
     response = server.http.post("/selected/again", data=sent, headers={"X-Org-Id": org})
@@ -177,7 +177,7 @@ def test_no_more_than_a_hundred_at_once(server: Live, org: str) -> None:
     """The page says so, and takes the first."""
     jobs = [ended(server, org, "echo", query="Bern")["job_id"], *(new_id() for _ in range(100))]
     made = assert_page(server.http.get("/selected", **chosen(org, "again", *jobs)))
-    assert "101 jobs were chosen; at most 100 are taken at once." in made.text
+    assert "Selected: 101. At most 100 jobs are handled at once." in made.text
 
 
 def test_what_a_reader_may_not_do_is_not_offered(tmp_path: Path) -> None:

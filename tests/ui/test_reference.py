@@ -63,4 +63,4 @@ def test_titles_are_those_of_the_api() -> None:
 
 def test_a_code_that_nobody_knows_is_not_found(server: Live) -> None:
     """As a page, without a key."""
-    assert "We can't find this page" in assert_page(server.http.get("/problems/nope"), 404).text_of("h1")
+    assert "Page not found" in assert_page(server.http.get("/problems/nope"), 404).text_of("h1")

@@ -81,7 +81,7 @@ def test_values_are_compared_where_they_stand() -> None:
 def test_a_version_has_an_address(server: Live, address: str) -> None:
     """Exactly that one, also after later ones; there is none of a number that was not written."""
     made = assert_page(server.http.get(f"{address}/v/1"))
-    assert "Snapshot 1 of 3" in made.text
+    assert "Version 1 of 3" in made.text
     assert "Interim result · v1" in made.text
     assert "2 rows" in made.text
     rail = [one for one in made.all("a") if one.get("title") in ("Interim result", "Final result")]
@@ -95,11 +95,11 @@ def test_two_versions_are_compared(server: Live, address: str) -> None:
     """Rows by their key, and values elsewhere; by default the newest with the one before."""
     made = assert_page(server.http.get(f"{address}/diff?from=1&to=2"))
     assert "From v1 to v2" in made.text_of("h1")
-    assert "1 added, 0 removed, 1 changed." in made.text
-    assert "Nothing else is different." in made.text
+    assert "Added: 1. Removed: 0. Changed: 1." in made.text
+    assert "No other differences." in made.text
     newest = assert_page(server.http.get(f"{address}/diff"))
     assert "From v2 to v3" in newest.text_of("h1")
-    assert "0 added, 2 removed, 0 changed." in newest.text
+    assert "Added: 0. Removed: 2. Changed: 0." in newest.text
     assert ATTACK in newest.text
     german = assert_page(server.http.get(f"{address}/diff?from=1&to=2&lang=de"))
     assert "?from=1&to=2&lang=en" in german.links()
@@ -111,7 +111,7 @@ def test_two_versions_are_compared(server: Live, address: str) -> None:
 def test_how_it_was_made_is_told(server: Live, address: str) -> None:
     """What was asked for, by which job, in how many attempts, and how long it is kept."""
     made = assert_page(server.http.get(address))
-    for words in ("How this was made", '"gate": "', "growing", "Kept until", "Finished", "Took"):
+    for words in ("Details", '"gate": "', "growing", "Kept until", "Finished", "Duration"):
         assert words in made.text
     assert made.text_of("h1") == "Result: growing"
 

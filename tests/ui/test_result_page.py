@@ -21,18 +21,18 @@ def test_a_result_shows_the_newest_or_exactly_itself(server: Live) -> None:
     GATES.wait_until_reached(gate)
     first = server.http.get(f"/analyze/jobs/{job_id}/results").json()["results"][0]["result_id"]
     made = assert_page(server.http.get(f"/results/{first}"))
-    assert "Snapshot 2 of 2" in made.text
+    assert "Version 2 of 2" in made.text
     assert "The job continues. Numbers can still change." in made.text
     assert made.refresh is None
     GATES.open(gate)
     final = server.wait(job_id)["result_id"]
     latest = assert_page(server.http.get(f"/results/{first}"))
-    assert "Snapshot 3 of 3" in latest.text
+    assert "Version 3 of 3" in latest.text
     assert "Final result" in latest.text
     assert f"../results/{first}?view=requested" in latest.links()
     assert f"/analyze/results/{final}?view=requested" in latest.links()
     exact = assert_page(server.http.get(f"/results/{first}?view=requested"))
-    assert "Snapshot 1 of 3" in exact.text
+    assert "Version 1 of 3" in exact.text
     assert '"n": 1' in exact.text_of("code")
     assert f"../results/{first}" in exact.links()
 
@@ -63,7 +63,7 @@ def test_a_large_result_is_a_link(server: Live) -> None:
     """A page that would freeze its tab is not made."""
     job = server.wait(server.submit("echo", query="x" * MAX_JSON_BYTES)["job_id"])
     response = server.http.get(f"/results/{job['result_id']}")
-    assert "too much to show it all here" in assert_page(response).text
+    assert "too large to show here" in assert_page(response).text
     assert len(response.content) < 20_000
 
 
@@ -90,13 +90,13 @@ def test_what_retention_took_is_gone_and_says_so(tmp_path: Path) -> None:
     with live(tmp_path) as server:
         address = f"/results/{job['result_id']}"
         made = assert_page(server.http.get(address), 410)
-        assert "Result no longer stored" in made.text_of("h1")
+        assert "Result removed" in made.text_of("h1")
         assert f"../jobs/{job['job_id']}" in made.links()
-        assert "Resultat nicht mehr gespeichert" in assert_page(server.http.get(f"{address}?lang=de"), 410).text
+        assert "Resultat gelöscht" in assert_page(server.http.get(f"{address}?lang=de"), 410).text
         assert_page(server.http.get(address, headers={"X-Org-Id": "org-b"}), 404)
         made = assert_page(server.http.get(f"/jobs/{job['job_id']}"))
-        assert "Retention has removed the result at" in made.text
-        assert "Retention has removed the events at" in made.text
+        assert "The result was removed at the end of its retention time:" in made.text
+        assert "The events were removed at the end of their retention time:" in made.text
 
 
 def test_a_result_is_held_and_released_by_forms(server: Live) -> None:
@@ -110,9 +110,9 @@ def test_a_result_is_held_and_released_by_forms(server: Live) -> None:
     done = server.http.post(f"{address}/hold", data={"reason": " audit <b> "})
     assert (done.status_code, done.headers["location"]) == (303, f"../../results/{job['result_id']}")
     held = assert_page(server.http.get(address))
-    assert "Held: retention leaves this result alone" in held.text
+    assert "On hold: retention does not remove this result." in held.text
     assert "audit <b>" in held.text
-    assert "Festgehalten" in assert_page(server.http.get(f"{address}?lang=de")).text
+    assert "Vom Löschen ausgenommen" in assert_page(server.http.get(f"{address}?lang=de")).text
     assert server.http.post(f"{address}/release", data={"why": ""}).status_code == 303
     assert server.job(job["job_id"])["held_at"] is None
     assert "Held" not in assert_page(server.http.get(address)).text

@@ -76,10 +76,10 @@ def test_a_chart_is_a_picture_at_its_own_address(server: Live) -> None:
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ({**BARS, "data": {"url": "https://example.org/x.csv"}}, "would load something from elsewhere"),
-        ({**BARS, "mark": "image"}, "would load something from elsewhere"),
+        ({**BARS, "data": {"url": "https://example.org/x.csv"}}, "refers to data on another server"),
+        ({**BARS, "mark": "image"}, "refers to data on another server"),
         ({**BARS, "mark": {"type": 7}}, "its specification is not valid"),
-        ({**BARS, "width": 1_000_000}, "too large to be drawn"),
+        ({**BARS, "width": 1_000_000}, "too large to draw"),
     ],
 )
 def test_a_chart_that_is_not_drawn_says_why_and_shows_its_data(server: Live, spec: dict[str, Any], words: str) -> None:
@@ -114,7 +114,7 @@ def test_a_picture_that_is_none_can_only_be_saved(server: Live, monkeypatch: pyt
     address = result(server, "shown", place="Zürich")
     made = assert_page(server.http.get(address))
     assert made.all("img") == []
-    assert made.text.count("This is not a picture that can be shown here.") == 2
+    assert made.text.count("This image cannot be shown here.") == 2
     for number in (1, 2, 3):
         answer = server.http.get(f"{address}/views/{number}")
         assert answer.headers["content-type"] == "application/octet-stream"
@@ -158,7 +158,7 @@ def test_a_large_table_shows_its_beginning(server: Live) -> None:
     response = server.http.get(address)
     made = assert_page(response)
     assert "First 200 of 10000 rows." in made.text
-    assert "too much to show it all here" in made.text
+    assert "too large to show here" in made.text
     assert len(response.content) < 100_000
     assert server.http.get(f"{address}/download?format=csv").text.count("\r\n") == 10_001
 

@@ -100,13 +100,13 @@ def test_a_wrong_key_is_told_in_one_way(closed: Closed, browser: httpx2.Client) 
         assert SESSION not in browser.cookies
         said.add(made.text)
     assert len(said) == 1
-    assert "not a valid key" in said.pop()
+    assert "This key is not valid" in said.pop()
 
 
 def test_a_key_that_cannot_read_signs_nobody_in(closed: Closed, browser: httpx2.Client) -> None:
     """It is told why."""
     done = sign_in(browser, make_key(closed.store, "org-a", Scope.SUBMIT).text)
-    assert "may not read" in assert_page(done, 403).text
+    assert "lacks the scope read" in assert_page(done, 403).text
     assert SESSION not in browser.cookies
 
 

@@ -76,7 +76,7 @@ def test_a_long_list_is_cut_and_says_so(server: Live, org: str) -> None:
     made = assert_page(server.http.get("/", headers={"X-Org-Id": org}))
     assert len(made.all("progress")) == 10
     assert made.links().count("./jobs") == 3  # in the head, below the list, and for the shortcut
-    assert "These are the newest 10." in made.text
+    assert "The newest 10 are shown." in made.text
 
 
 def test_every_analysis_is_there_with_its_parameters(server: Live) -> None:
@@ -96,7 +96,7 @@ def test_an_application_without_analyses_says_so(tmp_path: Path) -> None:
     """No command that could not work."""
     with live(tmp_path, Langlauf()) as empty:
         made = assert_page(empty.http.get("/"))
-        assert "No analysis is registered." in made.text
+        assert "No analysis is registered on this server." in made.text
         assert "curl" not in made.text
 
 

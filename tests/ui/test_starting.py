@@ -86,7 +86,7 @@ def test_an_unticked_box_is_no(server: Live) -> None:
 def test_an_analysis_without_parameters_is_one_button(server: Live) -> None:
     """And says so."""
     made = assert_page(server.http.get("/?analysis=bare"))
-    assert "It takes no parameters." in made.text
+    assert "No parameters." in made.text
     server.wait(started(send(server, sheet(made))))
 
 
@@ -111,10 +111,10 @@ def test_every_flaw_stands_beside_its_entry(server: Live) -> None:
 @pytest.mark.parametrize(
     ("field", "text", "sentence"),
     [
-        ("option.timeout_seconds", "soon", "timeout_seconds must be a number over 0 or a text like 30m."),
-        ("option.max_retries", "many", "Expected `int"),
-        ("option.max_retries", "101", "It must be 100 or less."),
-        ("option.priority_class", '"first"', "is not among the choices."),
+        ("option.timeout_seconds", "soon", "Enter seconds, or a time such as 30m."),
+        ("option.max_retries", "many", "Enter a whole number"),
+        ("option.max_retries", "101", "The value must be 100 or less."),
+        ("option.priority_class", '"first"', "is not one of the choices."),
     ],
 )
 def test_a_flaw_of_an_option_stands_beside_it(server: Live, field: str, text: str, sentence: str) -> None:
@@ -136,7 +136,7 @@ def test_flaws_are_told_in_german(server: Live) -> None:
     """As everything is."""
     data = fill(server, "/?analysis=survey", region="B")
     made = refused(send(server, data, {"Accept-Language": "de"}))
-    assert "Mindestens 2 Zeichen sind nötig." in made.text
+    assert "Zu kurz: Die Mindestzahl der Zeichen ist 2." in made.text
 
 
 def test_two_clicks_are_one_job(server: Live, org: str) -> None:
@@ -236,7 +236,7 @@ def test_whoever_may_not_start_is_not_offered_it(tmp_path: Path) -> None:
     with live(tmp_path, form_app()) as closed:
         headers = {"Authorization": f"Bearer {reader}"}
         made = assert_page(closed.http.get("/", headers=headers))
-        assert "may look at jobs but not start any" in made.text
+        assert "allows reading jobs, but not starting them" in made.text
         assert not [one for one in made.all("form") if one.get("class") == "start"]
         assert_page(send(closed, {"analysis": "echo", "in.query": "x"}, headers), 403)
 

@@ -10,7 +10,7 @@ import pytest
 
 from langlauf.domain.delivery import CHANNELS, MAIL_SUBJECTS, SUBJECTS, TEMPLATES, DeliveryStatus
 from langlauf.domain.event import EventType
-from langlauf.domain.health_rules import OPS_RULES, Severity
+from langlauf.domain.health_rules import OPS_RULES
 from langlauf.domain.job import LimitReached, Phase
 from langlauf.domain.state import TERMINAL, Status
 from langlauf.domain.statistics import TimeRange
@@ -50,7 +50,7 @@ def used_keys() -> set[str]:
     keys |= {
         f"start.{option.html_name}{part}" for option, part in product((*OPTION_FIELDS, *NOTIFY_FIELDS), ("", ".text"))
     }
-    keys |= {f"webhooks.standing.{word}" for word in get_args(EndpointHealth)}
+    keys |= {f"webhooks.health.{word}" for word in get_args(EndpointHealth)}
     keys |= {f"webhooks.subject.{word}" for word in SUBJECTS}
     keys |= {f"delivery.status.{word}" for word in get_args(DeliveryStatus)}
     keys |= {f"states.next.{face}" for face in faces}
@@ -84,7 +84,7 @@ def used_keys() -> set[str]:
     keys |= {f"mail.{told}.{part}" for told, part in product(MAIL_SUBJECTS, ("subject", "title"))}
     keys |= {f"mail.test.{part}" for part in ("subject", "title", "text", "why")}
     keys |= {f"ops.health.{rule.name}" for rule in OPS_RULES}
-    keys |= {f"ops.level.{level}" for level in Severity}
+    keys |= {f"ops.headline.{name}" for name in (*(rule.name for rule in OPS_RULES), "failures_most")}
     keys |= {f"ops.range.{span}" for span in TimeRange}
     return keys
 
@@ -124,11 +124,11 @@ def test_values_in_texts_are_escaped() -> None:
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [
-        (0.0, "Probably less than 10 s left"),
-        (31.0, "Probably about 40 s left"),
-        (61.0, "Probably about 2 min left"),
-        (3_600.0, "Probably about 1 h 0 min left"),
-        (9_000.0, "Probably about 2 h 30 min left"),
+        (0.0, "Less than 10 s left"),
+        (31.0, "About 40 s left"),
+        (61.0, "About 2 min left"),
+        (3_600.0, "About 1 h 0 min left"),
+        (9_000.0, "About 2 h 30 min left"),
     ],
 )
 def test_estimates_are_coarse(seconds: float, words: str) -> None:

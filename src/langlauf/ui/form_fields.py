@@ -48,6 +48,8 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
     prefix: str = "in"
     #: whether nothing at all is a value of its own
     nullable: bool = False
+    #: the title in the schema, where its author gave one
+    title: str = ""
     description: str = ""
     #: the default as a person would write it
     initial: str = ""
@@ -68,6 +70,8 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def label(self) -> str:
         """Its name as a word of a sentence."""
+        if self.title:
+            return self.title
         words = self.name.strip("_").replace("_", " ") or self.name
         return words[0].upper() + words[1:]
 
@@ -135,6 +139,7 @@ def _form_field(name: str, field: Schema, components: Mapping[str, Schema], *, r
         kind=kind,
         required=required,
         nullable=nullable,
+        title=field.get("title", ""),
         description=schema.get("description", ""),
         initial=field_text(kind, schema["default"]) if schema.get("default") is not None else "",
         examples=tuple(dict.fromkeys(example for example in examples if example)),

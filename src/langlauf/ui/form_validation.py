@@ -25,6 +25,9 @@ _MSGSPEC_ERRORS = (
     ("multiple", re.compile(r"Expected `\w+` that's a multiple of (?P<limit>\S+)")),
     ("pattern", re.compile(r"Expected `str` matching regex (?P<limit>.+)")),
     ("choice", re.compile(r"Invalid enum value (?P<limit>.+)")),
+    ("whole", re.compile(r"Expected `int(?P<limit>)")),
+    ("number", re.compile(r"Expected `(?:float|number)(?P<limit>)")),
+    ("duration", re.compile(r"timeout_seconds must be a number(?P<limit>)")),
 )
 #: What the check of a web address says; whatever else it says means that it is none.
 _WEBHOOK_URL_ERRORS = (
@@ -45,8 +48,6 @@ ERROR_NAMES = (
     "mail",
     "address",
     "missing",
-    "whole",
-    "number",
     "json",
     "item",
     "other",
@@ -73,7 +74,7 @@ def field_error(message: str) -> FieldError:
     for word, pattern in _MSGSPEC_ERRORS:
         if found := pattern.match(message):
             return FieldError(word, {"limit": found["limit"].removesuffix(".0")})
-    return FieldError("other", {"message": message})
+    return FieldError("other", {"message": message.replace("`", "")})
 
 
 def webhook_url_error(message: str) -> FieldError:
@@ -210,4 +211,5 @@ def _located_error(field: FormField, said: str) -> FieldError:
     error = field_error(said[: place.start()])
     if field.kind is FieldKind.LINES and place["index"].isdigit():
         return list_item_error(int(place["index"]) + 1, error)
-    return error if error.name != "other" else FieldError("other", {"message": said})
+    located = error.name in ("other", "whole", "number")  # the others name a limit, which tells where it is
+    return FieldError("other", {"message": said.replace("`", "")}) if located else error

@@ -126,6 +126,7 @@ Query = Annotated[
 IntelligenceMode = Annotated[
     Mode,
     msgspec.Meta(
+        title="Level of detail",
         description="How much to say: `basic` locates and ranks the place, `extended` adds its people, peers, "
         "accessibility, daylight and names, `risk` adds scored components with their reasons.",
         examples=["basic"],

@@ -10,6 +10,7 @@ from langlauf.auth.caller import Caller, is_valid_name
 from langlauf.domain.access import Scope
 from langlauf.domain.health import (
     MISSED_REPORTS,
+    Health,
     HealthFinding,
     WorkerStatus,
 )
@@ -50,6 +51,7 @@ class OpsPages:
             seen,
             "ops/index.html",
             tiles=ops_tiles(figures, request.language),
+            headline=health_headline(seen.health, request.language),
             findings=[finding_text(one, request.language) for one in seen.health.findings],
             **self._analyses(figures),
             failures=figures.failures[:_MAX_ERROR_CODES],
@@ -153,6 +155,15 @@ def _requested_org(request: PageRequest) -> str | None:
 def _require_operator(request: PageRequest) -> None:
     if not request.allows(Scope.OPERATE):
         raise forbidden("This page is for operators.")
+
+
+def health_headline(health: Health, language: Language) -> Markup:
+    """Return the gravest finding in a few words, or that all is well."""
+    if not health.findings:
+        return language.text("ops.level.ok")
+    gravest = health.findings[0]
+    most = gravest.name == "failures" and 2 * gravest.values["failed"] > gravest.values["ended"]
+    return language.text(f"ops.headline.{gravest.name}{'_most' if most else ''}")
 
 
 def finding_text(finding: HealthFinding, language: Language) -> Markup:

@@ -7,7 +7,7 @@ import msgspec
 from markupsafe import Markup
 
 from langlauf.domain.statistics import OpsStatistics, Percentiles
-from langlauf.ui.formatting import UNKNOWN, format_number, format_seconds
+from langlauf.ui.formatting import format_number, format_seconds
 from langlauf.ui.language import Language
 
 
@@ -36,7 +36,11 @@ def ops_tiles(seen: OpsStatistics, language: Language) -> list[Tile]:
 def _waiting_tile(seen: OpsStatistics, language: Language) -> Tile:
     label, values = language.text("ops.waiting"), [period.waiting for period in seen.periods]
     most = max((value for value in values if value is not None), default=None)
-    sentence = language.text("ops.waiting.most", most=UNKNOWN if most is None else format_number(most))
+    sentence = (
+        language.text("ops.waiting.unknown")
+        if most is None
+        else language.text("ops.waiting.most", most=format_number(most))
+    )
     chart = sparkline("waiting", f"{label}. {sentence}", values)
     return Tile("waiting", label, format_number(seen.total.waiting), sentence, chart)
 
@@ -52,7 +56,10 @@ def _throughput_tile(seen: OpsStatistics, language: Language) -> Tile:
 def _times_tile(
     name: str, label: Markup, times: Percentiles | None, values: Sequence[float | None], language: Language
 ) -> Tile:
-    sentence = language.text("ops.half", half=format_seconds(times.p50 if times else None))
+    if times is None:
+        sentence = language.text("ops.half.none")
+    else:
+        sentence = language.text("ops.half", half=format_seconds(times.p50))
     chart = sparkline(name, f"{label}. {sentence}", values)
     return Tile(name, label, format_seconds(times.p95 if times else None), sentence, chart)
 

@@ -47,7 +47,7 @@ class EndpointRow(msgspec.Struct, frozen=True, kw_only=True):
     """An endpoint as the page shows it."""
 
     endpoint: WebhookEndpoint
-    endpoint_health: EndpointHealth
+    health: EndpointHealth
 
 
 class DeliveryRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,36 +106,36 @@ class WebhookPages:
     async def add(self, request: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
         """A new endpoint, with its secret on the page; or the form again."""
         chosen = tuple(one for one in SUBJECTS if fields.get(f"hears.{one}") == "on")
-        sheet = EndpointForm(url=fields.get("url", "").strip(), name=fields.get("name", "").strip(), subjects=chosen)
+        form = EndpointForm(url=fields.get("url", "").strip(), name=fields.get("name", "").strip(), subjects=chosen)
         try:
-            made = await self._webhooks.add(caller.org_id, sheet.url, name=sheet.name, subjects=chosen)
+            made = await self._webhooks.add(caller.org_id, form.url, name=form.name, subjects=chosen)
         except InvalidInput as error:
-            invalid = msgspec.structs.replace(sheet, field=error.field, error=_field_error(request, error))
-            return await self._page(request, caller, sheet=invalid, status=400)
+            invalid = msgspec.structs.replace(form, field=error.field, error=_field_error(request, error))
+            return await self._page(request, caller, form=invalid, status=400)
         except EndpointExists:
-            invalid = msgspec.structs.replace(sheet, field="url")
+            invalid = msgspec.structs.replace(form, field="url")
             return await self._page(
-                request, caller, sheet=invalid, said=EndpointOutcome(refused="endpoint_exists"), status=409
+                request, caller, form=invalid, outcome=EndpointOutcome(refused="endpoint_exists"), status=409
             )
         except TooManyEndpoints:
             many = request.language.text("webhooks.error.many", most=MOST_ENDPOINTS)
-            invalid = msgspec.structs.replace(sheet, field="url", error=many)
-            return await self._page(request, caller, sheet=invalid, status=400)
-        return await self._page(request, caller, said=EndpointOutcome(made=made, added=True))
+            invalid = msgspec.structs.replace(form, field="url", error=many)
+            return await self._page(request, caller, form=invalid, status=400)
+        return await self._page(request, caller, outcome=EndpointOutcome(made=made, added=True))
 
     async def rotate(self, request: PageRequest, caller: Caller, _: Mapping[str, str]) -> Response:
         """A new secret for an endpoint, on the page; the one before stays good for a day."""
         made = await self._webhooks.rotate(caller.org_id, _endpoint_id(request))
         if made is None:
             raise not_found()
-        return await self._page(request, caller, said=EndpointOutcome(made=made))
+        return await self._page(request, caller, outcome=EndpointOutcome(made=made))
 
     async def test(self, request: PageRequest, caller: Caller, _: Mapping[str, str]) -> Response:
         """Sends a test event, and tells on the page what came back."""
         endpoint = await self._existing(request, caller)
         self._count(request, caller, RateKind.WEBHOOK_TEST, "Too many test events")
         tried = await self._webhooks.test(caller.org_id, endpoint.endpoint_id)
-        return await self._page(request, caller, said=EndpointOutcome(tried=tried, tried_url=endpoint.url))
+        return await self._page(request, caller, outcome=EndpointOutcome(tried=tried, tried_url=endpoint.url))
 
     async def switch(self, request: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
         """Switches an endpoint on or off."""
@@ -159,8 +159,8 @@ class WebhookPages:
         try:
             replayed = await self._webhooks.replay_failed(caller.org_id, endpoint.endpoint_id)
         except EndpointDisabled:
-            return await self._page(request, caller, said=EndpointOutcome(refused="endpoint_disabled"), status=409)
-        return await self._page(request, caller, said=EndpointOutcome(replayed=replayed))
+            return await self._page(request, caller, outcome=EndpointOutcome(refused="endpoint_disabled"), status=409)
+        return await self._page(request, caller, outcome=EndpointOutcome(replayed=replayed))
 
     async def replay(self, request: PageRequest, caller: Caller, _: Mapping[str, str]) -> Response:
         """Sends one delivery again."""
@@ -171,8 +171,8 @@ class WebhookPages:
         try:
             await self._webhooks.replay(caller.org_id, notification_id)
         except EndpointDisabled:
-            return await self._page(request, caller, said=EndpointOutcome(refused="endpoint_disabled"), status=409)
-        return await self._page(request, caller, said=EndpointOutcome(replayed=1))
+            return await self._page(request, caller, outcome=EndpointOutcome(refused="endpoint_disabled"), status=409)
+        return await self._page(request, caller, outcome=EndpointOutcome(replayed=1))
 
     def _count(self, request: PageRequest, caller: Caller, kind: RateKind, what: str) -> None:
         enforce_own_rate_limit(self._context.rates, request.http, kind, caller.org_id, what)
@@ -188,8 +188,8 @@ class WebhookPages:
         request: PageRequest,
         caller: Caller,
         *,
-        sheet: EndpointForm | None = None,
-        said: EndpointOutcome | None = None,
+        form: EndpointForm | None = None,
+        outcome: EndpointOutcome | None = None,
         status: int = 200,
     ) -> Response:
         endpoints = await self._webhooks.endpoints(caller.org_id)
@@ -198,13 +198,13 @@ class WebhookPages:
         found = await self._webhooks.deliveries(caller.org_id, DeliveryFilter(status=wanted, limit=MAX_DELIVERIES))
         now = self._webhooks.clock.now()
         values: dict[str, Any] = {
-            "lines": [EndpointRow(endpoint=one, endpoint_health=endpoint_health(one, now)) for one in endpoints],
+            "endpoint_rows": [EndpointRow(endpoint=one, health=endpoint_health(one, now)) for one in endpoints],
             "rows": [_delivery_row(one, endpoints) for one in found],
             "only": wanted or "",
             "statuses": DELIVERY_STATUSES,
             "subjects": SUBJECTS,
-            "sheet": sheet or EndpointForm(),
-            "said": said or EndpointOutcome(),
+            "form": form or EndpointForm(),
+            "outcome": outcome or EndpointOutcome(),
             "most": MAX_DELIVERIES,
             "by_hand": SWITCHED_OFF,
             "longest_url": LONGEST_WEBHOOK_URL,
