@@ -7,6 +7,7 @@ import pytest
 
 from tests.docs.pages import ROOT, anchors, links, pages
 
+SOURCES = (ROOT, ROOT / "src" / "langlauf")
 PAGES = [str(page.relative_to(ROOT)) for page in pages()]
 
 
@@ -36,6 +37,13 @@ def test_a_link_that_names_a_page_leads_to_it(page: str) -> None:
     """A label such as `python.md` is not left behind when its target moves to another page."""
     for label, path in re.findall(r"\[([\w/.]+\.md)\]\(([^)#\s]+)", (ROOT / page).read_text("utf-8")):
         assert Path(label).name == Path(path).name, f"[{label}]({path})"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_source_file_that_a_page_names_exists(page: str) -> None:
+    """A module that moves takes its mentions along; a bare file name is one of the reader's own."""
+    named = re.findall(r"`([\w-]+(?:/[\w-]+)+\.(?:py|sql|json|toml))`", (ROOT / page).read_text("utf-8"))
+    assert [path for path in named if not any((top / path).exists() for top in SOURCES)] == []
 
 
 def test_the_index_leads_to_every_page() -> None:

@@ -131,6 +131,14 @@ def test_every_dependency_has_its_reason() -> None:
     assert documented == names - {"langlauf"}
 
 
+def test_the_order_of_packages_is_the_one_that_is_checked() -> None:
+    """The design page shows the layers of import-linter, from the top to the bottom."""
+    contracts = tomllib.loads(read("pyproject.toml"))["tool"]["importlinter"]["contracts"]
+    [layers] = [one["layers"] for one in contracts if one["type"] == "layers"]
+    shown = " -> ".join(layer.replace("langlauf.", "").replace(" | ", ", ") for layer in layers)
+    assert shown in " ".join(read("docs/design.md").split())
+
+
 def test_every_public_name_is_in_the_python_page() -> None:
     """What `from langlauf import …` offers is explained."""
     table = rows(read("docs/python.md").partition("## Register an analysis")[0])
