@@ -324,14 +324,14 @@ def test_idle_streams_cost_one_look_for_all(tmp_path: Path, gate: str) -> None:
             for number in range(60):
                 stream = await stack.enter_async_context(stream_of(port_of(server.url), job_ids[number % 3]))
                 await _caught_up(stream, "job.running")
-            looks = Calls(store.pulses)
-            store.pulses = looks
+            looks = Calls(store.job_fingerprints)
+            store.job_fingerprints = looks
             await _until(lambda: len(looks.arguments) >= 2)  # what the last streams read at their beginning is over
             reads = Calls(store._read)
             store._read = reads
             before, began = len(looks.arguments), time.monotonic()
             await _until(lambda: len(looks.arguments) >= before + 3)
-            store.pulses, store._read = looks.function, reads.function
+            store.job_fingerprints, store._read = looks.function, reads.function
             assert len(looks.arguments) - before <= time.monotonic() - began + 2, "one a second"
             assert all(sorted(job for _, job in jobs) == sorted(job_ids) for jobs in looks.arguments)
             assert len(reads.arguments) < 60, "there are sixty streams; the sweep reads as well"

@@ -67,7 +67,7 @@ def test_a_log_that_retention_took_is_over(harness: Harness) -> None:
         await store.retire(policy, dry_run=False)
         page = await store.tenant(ORG).log(job.job_id, after=1, limit=10, most_bytes=PLENTY)
         assert (page.events, page.more, page.over) == ([], False, True)
-        assert (await store.pulses([(ORG, job.job_id)]))[ORG, job.job_id].events_expired
+        assert (await store.job_fingerprints([(ORG, job.job_id)]))[ORG, job.job_id].events_expired
 
     harness.run(body)
 
@@ -80,7 +80,9 @@ def test_a_pulse_tells_what_the_job_tells(harness: Harness) -> None:
         key = (ORG, made.lease.job_id)
         for _ in range(2):
             view = await read_job(store, made.lease.job_id)
-            [(found, pulse)] = (await store.pulses([key, ("org-b", made.lease.job_id), (ORG, "none")])).items()
+            [(found, pulse)] = (
+                await store.job_fingerprints([key, ("org-b", made.lease.job_id), (ORG, "none")])
+            ).items()
             assert found == key
             assert (pulse.event_seq, pulse.lease_expires_at) == (view.job.event_seq, view.lease_expires_at)
             assert (pulse.result_expired, pulse.events_expired) == (False, False)
@@ -88,6 +90,6 @@ def test_a_pulse_tells_what_the_job_tells(harness: Harness) -> None:
             clock.pass_(1)
             await store.renew([made.lease], lease_seconds=LEASE_SECONDS)
             assert await store.record(made.lease, Progress(percent=50))
-        assert await store.pulses([]) == {}
+        assert await store.job_fingerprints([]) == {}
 
     harness.run(body)

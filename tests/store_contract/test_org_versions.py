@@ -17,12 +17,12 @@ def test_every_change_of_a_job_changes_the_mark_of_its_org(harness: Harness) -> 
 
         async def note() -> None:
             clock.pass_(0.001)
-            both = await store.org_pulses([ORG, "org-b"])
+            both = await store.org_versions([ORG, "org-b"])
             assert sorted(both) == [ORG, "org-b"]
             assert both["org-b"] == other
             marks.append(both[ORG])
 
-        other = (await store.org_pulses(["org-b"]))["org-b"]
+        other = (await store.org_versions(["org-b"]))["org-b"]
         await note()
         job = await accept(store, clock)
         await note()
@@ -50,9 +50,9 @@ def test_a_waiting_job_that_is_canceled_changes_the_mark(harness: Harness) -> No
     async def body(store: Store, clock: SetClock) -> None:
         await started(store, clock)
         job = await accept(store, clock)
-        before = await store.org_pulses([ORG])
+        before = await store.org_versions([ORG])
         await store.cancel(cancel_request(job.job_id))
-        assert await store.org_pulses([ORG]) != before
-        assert await store.org_pulses([]) == {}
+        assert await store.org_versions([ORG]) != before
+        assert await store.org_versions([]) == {}
 
     harness.run(body)

@@ -129,13 +129,13 @@ def test_a_look_reads_once_for_all_and_nothing_for_nobody(tmp_path: Path) -> Non
         async with _services(tmp_path, clock) as (store, services, _):
             made = [await started(store, clock, org="org-a") for _ in range(3)]
             asked: list[list[tuple[str, str]]] = []
-            pulses = store.pulses
+            pulses = store.job_fingerprints
 
             async def counting(jobs: Any) -> dict[tuple[str, str], JobFingerprint]:
                 asked.append(list(jobs))
                 return await pulses(jobs)
 
-            store.pulses = counting  # type: ignore[method-assign]
+            store.job_fingerprints = counting  # type: ignore[method-assign]
             await services.followers.look()
             assert asked == []
             tasks = [
@@ -161,7 +161,7 @@ def test_many_followed_jobs_are_looked_at_in_parts(tmp_path: Path) -> None:
             known = [(one.lease.org_id, one.lease.job_id) for one in made]
             crossed = [("org-b", known[0][1])]
             unknown = [("org-a", f"none-{number}") for number in range(2_500)]
-            pulses = await store.pulses([*unknown, *known, *crossed])
+            pulses = await store.job_fingerprints([*unknown, *known, *crossed])
             assert sorted(pulses) == sorted(known)
             assert all(pulse.event_seq >= 2 and not pulse.events_expired for pulse in pulses.values())
 
@@ -177,17 +177,17 @@ def test_a_store_that_is_away_is_told_once(tmp_path: Path) -> None:
             made = await started(store, clock, org="org-a")
             poll = asyncio.create_task(services.followers.until(CALLER, made.lease.job_id, 60, _never))
             await _settle()
-            pulses = store.pulses
+            pulses = store.job_fingerprints
 
             async def away(jobs: Any) -> dict[tuple[str, str], JobFingerprint]:
                 raise StoreUnavailable("away")
 
             before = EVENT_COUNTS[LogEvent.STORE_UNAVAILABLE]
             for _ in range(2):
-                store.pulses = away  # type: ignore[method-assign]
+                store.job_fingerprints = away  # type: ignore[method-assign]
                 for _ in range(3):
                     await services.followers.look()
-                store.pulses = pulses  # type: ignore[method-assign]
+                store.job_fingerprints = pulses  # type: ignore[method-assign]
                 await services.followers.look()
             assert EVENT_COUNTS[LogEvent.STORE_UNAVAILABLE] == before + 2
             poll.cancel()

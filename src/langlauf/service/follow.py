@@ -213,7 +213,7 @@ class Followers:
         org_id = caller.org_id
 
         async def read() -> str:
-            return (await self._store.org_pulses([org_id]))[org_id]
+            return (await self._store.org_versions([org_id]))[org_id]
 
         return await self._marks.get(org_id, read)
 
@@ -226,8 +226,8 @@ class Followers:
         present, of_orgs = list(self._present), list(self._of_orgs)
         orgs = list({follower.caller.org_id for follower in of_orgs})
         try:
-            pulses = await self._store.pulses(list({follower.job for follower in present})) if present else {}
-            marks = await self._store.org_pulses(orgs) if orgs else {}
+            pulses = await self._store.job_fingerprints(list({follower.job for follower in present})) if present else {}
+            marks = await self._store.org_versions(orgs) if orgs else {}
         except StoreError as error:
             if not self._blind:  # once, not every second that the store is away
                 log_store_failure(error)

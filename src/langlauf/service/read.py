@@ -64,7 +64,7 @@ class Reads:
         self._estimates = estimates
         self._settings = settings
         self._clock = clock
-        self._pulses: BatchedReads[tuple[str, str], JobFingerprint] = BatchedReads(store.pulses)
+        self._fingerprints: BatchedReads[tuple[str, str], JobFingerprint] = BatchedReads(store.job_fingerprints)
 
     def of(self, caller: Caller) -> TenantReads:
         """Everything the caller may see, and nothing else."""
@@ -73,7 +73,7 @@ class Reads:
     async def pulse(self, caller: Caller, job_id: str) -> JobFingerprint | None:
         """What tells whether a job looks different from when it was read; None where the caller cannot see it."""
         only = None if caller.grant is None else caller.grant.job_id
-        return await self._pulses.get((caller.org_id, job_id)) if only in (None, job_id) else None
+        return await self._fingerprints.get((caller.org_id, job_id)) if only in (None, job_id) else None
 
     async def owner(self, kind: Literal["job", "result"], record_id: str) -> RecordOwner | None:
         """Whose a record is, over all orgs: for callers who need no org."""

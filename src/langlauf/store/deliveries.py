@@ -38,7 +38,7 @@ class DeliveryStore(Protocol):
         Repeating it changes nothing and returns the same: the first answer may have been lost.
         """
 
-    async def replay(self, wish: DeliveryReplay) -> int:
+    async def replay(self, request: DeliveryReplay) -> int:
         """Make settled messages due again, with all their tries; return how many."""
 
     async def figures(self) -> DeliveryStatistics:
@@ -54,5 +54,5 @@ class MailStore(Protocol):
     async def remove_mark(self, org_id: str, address: str, mark: AddressMark) -> bool:
         """Remove a mark; False where there is none."""
 
-    async def admit(self, wish: MailAdmission) -> MailRefusal | None:
+    async def admit(self, request: MailAdmission) -> MailRefusal | None:
         """Admit a mail and count it, or return why not. An attempt is counted once, however often it is repeated."""

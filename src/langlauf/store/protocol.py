@@ -100,7 +100,7 @@ class JobReads(Protocol):
 class OrgReads(Protocol):
     """Lists and figures of an org."""
 
-    async def feed(self, wish: FeedRequest) -> FeedPage:
+    async def feed(self, request: FeedRequest) -> FeedPage:
         """Return the next outbound events of the org over all jobs; none is skipped, however late it commits."""
 
     async def endpoints(self) -> list[WebhookEndpoint]:
@@ -216,10 +216,10 @@ class Store(Protocol):
     async def cancel(self, request: CancelRequest) -> JobView | None:
         """End a job that no worker holds, or ask its worker to stop. Idempotent."""
 
-    async def mark_read(self, wish: MarkRead) -> bool:
+    async def mark_read(self, request: MarkRead) -> bool:
         """Mark messages as read; False where they were read already, or where there are none."""
 
-    async def hold(self, wish: HoldRequest) -> JobView | ResultGone | None:
+    async def hold(self, request: HoldRequest) -> JobView | ResultGone | None:
         """Keep the job of a result from retention, or no longer; None where there is no such result. Idempotent."""
 
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[SweptJob]:
@@ -253,13 +253,13 @@ class Store(Protocol):
     async def overview(self, *, since: Instant, most: int) -> Overview:
         """Return jobs that wait, run or ended since then over all orgs, at most so many of each kind, for operators."""
 
-    async def pulses(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], JobFingerprint]:
+    async def job_fingerprints(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], JobFingerprint]:
         """Return how many jobs are doing, by org and id, in one look; one that does not exist is not there.
 
         Used to wake followers, which then read for themselves.
         """
 
-    async def org_pulses(self, org_ids: Sequence[str]) -> Mapping[str, str]:
+    async def org_versions(self, org_ids: Sequence[str]) -> Mapping[str, str]:
         """Return a version of each org that differs whenever any of its jobs has changed, in one query."""
 
     async def backlog(self, *, orgs: bool) -> Backlog:

@@ -83,11 +83,11 @@ class PostgresDeliveries(PooledStore):
         )
         return cast("bool", recorded)
 
-    async def replay(self, wish: DeliveryReplay) -> int:
-        if not all(map(storable, filter(None, (wish.notification_id, wish.endpoint_id)))):
+    async def replay(self, request: DeliveryReplay) -> int:
+        if not all(map(storable, filter(None, (request.notification_id, request.endpoint_id)))):
             return 0
-        since = _BEGINNING if wish.since is None else wish.since
-        values = (wish.org_id, wish.notification_id, wish.endpoint_id, since, wish.sent_too, wish.most)
+        since = _BEGINNING if request.since is None else request.since
+        values = (request.org_id, request.notification_id, request.endpoint_id, since, request.sent_too, request.most)
         return cast("int", await self._pool.call("replay", self._at(), *values))
 
     async def figures(self) -> DeliveryStatistics:
@@ -111,20 +111,20 @@ class PostgresMail(PooledStore):
             return False
         return cast("bool", await self._pool.call("remove_mail_mark", org_id, address, mark))
 
-    async def admit(self, wish: MailAdmission) -> MailRefusal | None:
+    async def admit(self, request: MailAdmission) -> MailRefusal | None:
         refusal = await self._pool.call(
             "admit_mail",
             self._at(),
-            wish.org_id,
-            wish.notification_id,
-            wish.attempt,
-            wish.address,
-            wish.counted,
-            wish.only_listed,
-            wish.org_rate.quota,
-            after(0, wish.org_rate.window),
-            wish.address_rate.quota,
-            after(0, wish.address_rate.window),
+            request.org_id,
+            request.notification_id,
+            request.attempt,
+            request.address,
+            request.counted,
+            request.only_listed,
+            request.org_rate.quota,
+            after(0, request.org_rate.window),
+            request.address_rate.quota,
+            after(0, request.address_rate.window),
         )
         return cast("MailRefusal | None", refusal)
 

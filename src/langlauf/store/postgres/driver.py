@@ -224,23 +224,25 @@ class PostgresStore:
         found = {(view.job.org_id, view.job.job_id): view for view in views}
         return [found.get((one.org_id, one.job_id)) for one in batch]
 
-    async def mark_read(self, wish: MarkRead) -> bool:
-        message = None if wish.notification_id is None else storable_or_none(wish.notification_id)
-        changed = await self._connections["control"].call("mark_read", self._at, wish.org_id, message, wish.until)
+    async def mark_read(self, request: MarkRead) -> bool:
+        message = None if request.notification_id is None else storable_or_none(request.notification_id)
+        changed = await self._connections["control"].call("mark_read", self._at, request.org_id, message, request.until)
         return cast("bool", changed)
 
-    async def hold(self, wish: HoldRequest) -> JobView | ResultGone | None:
-        connection, result = self._connections["control"], storable_or_none(wish.result_id)
-        found = await connection.rows("hold_result", self._at, wish.org_id, result, wish.held, wish.by, wish.reason)
+    async def hold(self, request: HoldRequest) -> JobView | ResultGone | None:
+        connection, result = self._connections["control"], storable_or_none(request.result_id)
+        found = await connection.rows(
+            "hold_result", self._at, request.org_id, result, request.held, request.by, request.reason
+        )
         if not found:
             return None
         job_id, removed_at = found[0]
-        if wish.held and removed_at is not None:
+        if request.held and removed_at is not None:
             return ResultGone(job_id, removed_at)
-        rows = await connection.rows("views_of", [wish.org_id], [key_of(job_id)])
+        rows = await connection.rows("views_of", [request.org_id], [key_of(job_id)])
         views = [view_from_database(row) for row in rows]
         for view in views:
-            announce(self._notifier, wish, view)
+            announce(self._notifier, request, view)
         return views[0] if views else None
 
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[SweptJob]:
@@ -298,11 +300,11 @@ class PostgresStore:
     async def overview(self, *, since: Instant, most: int) -> Overview:
         return await overview.read_overview(self._pool.rows, "all", since, most)
 
-    async def pulses(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], JobFingerprint]:
-        return await overview.pulses(self._pool, jobs)
+    async def job_fingerprints(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], JobFingerprint]:
+        return await overview.job_fingerprints(self._pool, jobs)
 
-    async def org_pulses(self, org_ids: Sequence[str]) -> dict[str, str]:
-        return await overview.org_pulses(self._pool, org_ids)
+    async def org_versions(self, org_ids: Sequence[str]) -> dict[str, str]:
+        return await overview.org_versions(self._pool, org_ids)
 
     async def backlog(self, *, orgs: bool) -> Backlog:
         return await overview.backlog(self._pool, self._at, orgs=orgs)

@@ -98,7 +98,7 @@ def usage(queues: Iterable[GroupCommit[Any, Any]], connections: Sequence[Databas
     )
 
 
-async def pulses(pool: ReadPool, jobs: Sequence[JobKey]) -> dict[JobKey, JobFingerprint]:
+async def job_fingerprints(pool: ReadPool, jobs: Sequence[JobKey]) -> dict[JobKey, JobFingerprint]:
     """Return the progress of followed jobs."""
     found: dict[JobKey, JobFingerprint] = {}
     for orgs, ids in _columns_per_call(jobs):
@@ -107,7 +107,7 @@ async def pulses(pool: ReadPool, jobs: Sequence[JobKey]) -> dict[JobKey, JobFing
     return found
 
 
-async def org_pulses(pool: ReadPool, org_ids: Sequence[str]) -> dict[str, str]:
+async def org_versions(pool: ReadPool, org_ids: Sequence[str]) -> dict[str, str]:
     """Return a version of each org that changes with any of its jobs."""
     return {org_id: mark for org_id, mark in await pool.rows("org_pulses", list(org_ids))}  # noqa: C416 - as above
 

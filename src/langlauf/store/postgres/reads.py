@@ -193,17 +193,17 @@ class PostgresTenantReads(SharedReads):
     async def overview(self, *, since: Instant, most: int) -> Overview:
         return await read_overview(self._rows, "read", since, most)
 
-    async def feed(self, wish: FeedRequest) -> FeedPage:
-        if wish.latest:
+    async def feed(self, request: FeedRequest) -> FeedPage:
+        if request.latest:
             [(life, mark, at)] = await self._rows("read_feed_end")
             return FeedPage([], FeedPosition(life, mark, at, "", 0), more=False)
-        after = wish.after or _FEED_START
+        after = request.after or _FEED_START
         values = (after.life, after.mark, after.at, after.job_id, after.event_seq)
         [(life, found, results, mark, at, job_id, seq, more, held)] = await self._rows(
-            "read_feed", *values, sorted(wish.kinds), FEED_SCAN_LIMIT, wish.limit, FEED_OVERLAP
+            "read_feed", *values, sorted(request.kinds), FEED_SCAN_LIMIT, request.limit, FEED_OVERLAP
         )
         events = [_feed_event(row, life, result_id) for row, result_id in zip(found, results, strict=True)]
-        end = wish.after if mark is None else FeedPosition(life, mark, at, job_id, seq)
+        end = request.after if mark is None else FeedPosition(life, mark, at, job_id, seq)
         return FeedPage(events, end, more=more, held=held)
 
 

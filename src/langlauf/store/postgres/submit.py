@@ -91,13 +91,13 @@ def _split(texts: list[str], compact: Callable[[str], object]) -> tuple[list[Any
 
 def _wish_columns(batch: Sequence[NewJob]) -> list[Sequence[Any]]:
     """Return the subscriptions column by column, the first column being the place of the submission from 1 on."""
-    placed = [(place, wish) for place, new in enumerate(batch, start=1) for wish in new.subscriptions]
+    placed = [(place, request) for place, new in enumerate(batch, start=1) for request in new.subscriptions]
     return [
         [place for place, _ in placed],
-        [wish.channel for _, wish in placed],
-        [wish.target for _, wish in placed],
-        [wish.lane for _, wish in placed],
-        [wish.language for _, wish in placed],
+        [request.channel for _, request in placed],
+        [request.target for _, request in placed],
+        [request.lane for _, request in placed],
+        [request.language for _, request in placed],
     ]
 
 

@@ -26,30 +26,30 @@ class Change(msgspec.Struct, frozen=True):
     org_id: str | None = None
 
 
-def hold(tx: Transaction, wish: HoldRequest) -> JobView | ResultGone | None:
+def hold(tx: Transaction, request: HoldRequest) -> JobView | ResultGone | None:
     """Hold the job of a result, or release it, and return the job."""
-    found = tx.one("find_held_job", org_id=wish.org_id, result_id=wish.result_id)
+    found = tx.one("find_held_job", org_id=request.org_id, result_id=request.result_id)
     if found is None:
         return None
     job_id, removed_at = found
-    job = {"org_id": wish.org_id, "job_id": job_id}
-    if not wish.held:
+    job = {"org_id": request.org_id, "job_id": job_id}
+    if not request.held:
         tx.run("release_job", **job)
     elif removed_at is not None:
         return ResultGone(job_id, removed_at)
     else:
-        tx.run("hold_job", **job, result_id=wish.result_id, now=tx.now, by=wish.by, reason=wish.reason)
-    return tx.view(wish.org_id, job_id)
+        tx.run("hold_job", **job, result_id=request.result_id, now=tx.now, by=request.by, reason=request.reason)
+    return tx.view(request.org_id, job_id)
 
 
-def mark_read(tx: Transaction, wish: MarkRead) -> bool:
+def mark_read(tx: Transaction, request: MarkRead) -> bool:
     """Mark one message, or all up to an instant that has passed; return whether that changed anything."""
     changed = 0
-    if wish.notification_id is not None:
-        message = {"org_id": wish.org_id, "notification_id": wish.notification_id, "now": tx.now}
+    if request.notification_id is not None:
+        message = {"org_id": request.org_id, "notification_id": request.notification_id, "now": tx.now}
         changed += tx.run("mark_message", **message) or tx.run("mark_stored_message", **message)
-    if wish.until is not None:
-        changed += tx.run("mark_all", org_id=wish.org_id, until=min(wish.until, tx.now))
+    if request.until is not None:
+        changed += tx.run("mark_all", org_id=request.org_id, until=min(request.until, tx.now))
     return changed > 0
 
 
@@ -90,7 +90,7 @@ def run_batch(tx: Transaction, batch: Sequence[Any]) -> list[Any]:
             answers[place] = SINGLES[type(operation)](tx, operation)
         else:
             answers[place] = RARE[type(operation)](tx, operation)
-            tx.memory.forget()
+            tx.cache.forget()
     tx.flush()
     return answers
 

@@ -182,24 +182,22 @@ def finish(tx: Transaction, end: DeliveryEnd) -> bool:
     return True
 
 
-def replay(tx: Transaction, wish: DeliveryReplay) -> int:
+def replay(tx: Transaction, request: DeliveryReplay) -> int:
     """Make settled messages due again."""
-    if wish.notification_id is not None:
-        found = [wish.notification_id]
+    if request.notification_id is not None:
+        found = [request.notification_id]
     else:
         rows = tx.rows(
             "replayable",
-            org_id=wish.org_id,
-            endpoint_id=wish.endpoint_id,
-            since=_BEGINNING if wish.since is None else wish.since,
-            sent_too=wish.sent_too,
-            most=wish.most,
+            org_id=request.org_id,
+            endpoint_id=request.endpoint_id,
+            since=_BEGINNING if request.since is None else request.since,
+            sent_too=request.sent_too,
+            most=request.most,
         )
         found = [row[0] for row in rows]
-    return tx.run_many(
-        "replay_one",
-        [{"org_id": wish.org_id, "notification_id": one, "sent_too": wish.sent_too, "now": tx.now} for one in found],
-    )
+    shared = {"org_id": request.org_id, "sent_too": request.sent_too, "now": tx.now}
+    return tx.run_many("replay_one", [{**shared, "notification_id": one} for one in found])
 
 
 class SqliteDeliveries(StoreComponent):
@@ -234,8 +232,8 @@ class SqliteDeliveries(StoreComponent):
     async def finish(self, end: DeliveryEnd) -> bool:
         return await self._change(partial(finish, end=end), end.org_id)
 
-    async def replay(self, wish: DeliveryReplay) -> int:
-        return await self._change(partial(replay, wish=wish), wish.org_id)
+    async def replay(self, request: DeliveryReplay) -> int:
+        return await self._change(partial(replay, request=request), request.org_id)
 
     async def figures(self) -> DeliveryStatistics:
         now = self._now()
@@ -270,29 +268,29 @@ def change_mark(tx: Transaction, org_id: str, address: str, mark: AddressMark, *
     return bool(tx.run("remove_mail_mark", **ids))
 
 
-def admit(tx: Transaction, wish: MailAdmission) -> MailRefusal | None:
+def admit(tx: Transaction, request: MailAdmission) -> MailRefusal | None:
     """Count a mail, or return why it is refused."""
-    found = tx.rows("read_mail_marks", org_id=wish.org_id, address=wish.address)
-    refusal = mail_refusal([mark for _, _, mark, _ in found], only_listed=wish.only_listed)
-    if refusal is not None or not wish.counted:
+    found = tx.rows("read_mail_marks", org_id=request.org_id, address=request.address)
+    refusal = mail_refusal([mark for _, _, mark, _ in found], only_listed=request.only_listed)
+    if refusal is not None or not request.counted:
         return refusal
-    attempt = {"org_id": wish.org_id, "notification_id": wish.notification_id, "attempt": wish.attempt}
-    longest = max(wish.org_rate.window, wish.address_rate.window)
-    tx.run("forget_mail_admissions", org_id=wish.org_id, before=after(tx.now, -longest))
-    to_address = {"address": wish.address, "address_since": after(tx.now, -wish.address_rate.window)}
+    attempt = {"org_id": request.org_id, "notification_id": request.notification_id, "attempt": request.attempt}
+    longest = max(request.org_rate.window, request.address_rate.window)
+    tx.run("forget_mail_admissions", org_id=request.org_id, before=after(tx.now, -longest))
+    to_address = {"address": request.address, "address_since": after(tx.now, -request.address_rate.window)}
     admitted = tx.run(
         "admit_mail",
         **attempt,
         **to_address,
         now=tx.now,
-        org_since=after(tx.now, -wish.org_rate.window),
-        org_quota=wish.org_rate.quota,
-        address_quota=wish.address_rate.quota,
+        org_since=after(tx.now, -request.org_rate.window),
+        org_quota=request.org_rate.quota,
+        address_quota=request.address_rate.quota,
     )
     if admitted or tx.one("mail_admitted", **attempt):
         return None
-    [(sent,)] = tx.rows("mails_to_address", org_id=wish.org_id, **to_address)
-    return "address_rate" if sent >= wish.address_rate.quota else "org_rate"
+    [(sent,)] = tx.rows("mails_to_address", org_id=request.org_id, **to_address)
+    return "address_rate" if sent >= request.address_rate.quota else "org_rate"
 
 
 class SqliteMail(StoreComponent):
@@ -304,5 +302,5 @@ class SqliteMail(StoreComponent):
     async def remove_mark(self, org_id: str, address: str, mark: AddressMark) -> bool:
         return await self._change(lambda tx: change_mark(tx, org_id, address, mark, wanted=False), org_id)
 
-    async def admit(self, wish: MailAdmission) -> MailRefusal | None:
-        return await self._change(partial(admit, wish=wish), wish.org_id)
+    async def admit(self, request: MailAdmission) -> MailRefusal | None:
+        return await self._change(partial(admit, request=request), request.org_id)

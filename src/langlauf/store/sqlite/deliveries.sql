@@ -4,10 +4,10 @@
 -- The orgs with active endpoints. Most stores have none, and then no further query runs.
 SELECT DISTINCT org_id FROM webhook_endpoints WHERE disabled_at IS NULL
 
--- name: wishes_exist
+-- name: subscriptions_exist
 SELECT EXISTS (SELECT 1 FROM job_wishes)
 
--- name: any_wishes
+-- name: any_subscriptions
 -- Of some jobs, by their keys, those with subscriptions.
 SELECT job.job FROM json_each(:jobs) AS ended CROSS JOIN job_rows AS job ON job.job = ended.value
 WHERE EXISTS (SELECT 1 FROM job_wishes AS wish WHERE wish.job_id = job.job_id)

@@ -94,11 +94,11 @@ class SqliteStore(SqliteEngine):
     async def cancel(self, request: CancelRequest) -> JobView | None:
         return cast("JobView | None", await self._writes.do(request))
 
-    async def mark_read(self, wish: MarkRead) -> bool:
-        return cast("bool", await self._writes.do(wish))
+    async def mark_read(self, request: MarkRead) -> bool:
+        return cast("bool", await self._writes.do(request))
 
-    async def hold(self, wish: HoldRequest) -> JobView | ResultGone | None:
-        return cast("JobView | ResultGone | None", await self._writes.do(wish))
+    async def hold(self, request: HoldRequest) -> JobView | ResultGone | None:
+        return cast("JobView | ResultGone | None", await self._writes.do(request))
 
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[SweptJob]:
         swept: list[SweptJob] = []
@@ -168,9 +168,9 @@ class SqliteStore(SqliteEngine):
 
         return await self._read(read)
 
-    async def pulses(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], JobFingerprint]:
+    async def job_fingerprints(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], JobFingerprint]:
         def read(connection: apsw.Connection, some: Sequence[tuple[str, str]]) -> list[Row]:
-            return connection.execute(self._queries["pulses"], {"jobs": json_text(some)}).fetchall()
+            return connection.execute(self._queries["job_fingerprints"], {"jobs": json_text(some)}).fetchall()
 
         found: dict[tuple[str, str], JobFingerprint] = {}
         for start in range(0, len(jobs), _JOBS_AT_ONCE):  # other reads run in between
@@ -182,9 +182,9 @@ class SqliteStore(SqliteEngine):
             }
         return found
 
-    async def org_pulses(self, org_ids: Sequence[str]) -> dict[str, str]:
+    async def org_versions(self, org_ids: Sequence[str]) -> dict[str, str]:
         def read(connection: apsw.Connection) -> list[Row]:
-            return connection.execute(self._queries["org_pulses"], {"orgs": json_text(org_ids)}).fetchall()
+            return connection.execute(self._queries["org_versions"], {"orgs": json_text(org_ids)}).fetchall()
 
         return dict(await self._read(read))
 

@@ -73,12 +73,12 @@ class SqliteTenantReads(SqliteLists):
                     return events, True
         return events, len(events) == limit
 
-    async def feed(self, wish: FeedRequest) -> FeedPage:
+    async def feed(self, request: FeedRequest) -> FeedPage:
         def read(connection: apsw.Connection) -> FeedPage:
             def look(query: str, **values: Any) -> apsw.Cursor:
                 return connection.execute(self._queries[query], {"org_id": self._org_id, **values})
 
-            return read_feed(look, wish)
+            return read_feed(look, request)
 
         return await self._run(read)
 
@@ -148,14 +148,14 @@ class SqliteTenantReads(SqliteLists):
 Look = Callable[..., Any]
 
 
-def read_feed(look: Look, wish: FeedRequest) -> FeedPage:
+def read_feed(look: Look, request: FeedRequest) -> FeedPage:
     """Return the next page of a feed. `run` executes a query of the org by name."""
     [(life, began_at)] = look("feed_home").fetchall()
-    if wish.latest:
+    if request.latest:
         return FeedPage([], _end(look, life), more=False)
     events: list[FeedEvent] = []
-    after, looked_at = wish.after, 0
-    mark = _start(wish.after, life, began_at)
+    after, looked_at = request.after, 0
+    mark = _start(request.after, life, began_at)
     with closing(look("read_feed", mark=mark, limit=FEED_SCAN_LIMIT)) as rows:
         for *columns, place_mark, result_id in rows:
             event = event_from(columns)
@@ -163,9 +163,9 @@ def read_feed(look: Look, wish: FeedRequest) -> FeedPage:
                 FeedPosition(life, place_mark, event.occurred_at, event.job_id, event.event_seq),
                 looked_at + 1,
             )
-            if event.event_type in wish.kinds:
+            if event.event_type in request.kinds:
                 events.append(FeedEvent(event, after, result_id))
-                if len(events) == wish.limit:
+                if len(events) == request.limit:
                     return FeedPage(events, after, more=True)
     return FeedPage(events, after, more=looked_at == FEED_SCAN_LIMIT)
 

@@ -121,10 +121,10 @@ class SubmitBatch:
             tx.run("insert_key", org=org, key=new.idempotency_key, job=number, now=tx.now)
         if new.resume_from is not None:
             tx.run("copy_chunks", org=org, job=number, resume_from=new.resume_from)
-        for wish in new.subscriptions:
-            values = (job.org_id, job.job_id, wish.channel, wish.target, wish.lane, wish.language)
+        for one in new.subscriptions:
+            values = (job.org_id, job.job_id, one.channel, one.target, one.lane, one.language)
             tx.run_many("insert_wish", [values])
-            tx.memory.any_wishes = True
+            tx.cache.any_subscriptions = True
 
 
 def submit(tx: Transaction, batch: Sequence[NewJob]) -> list[SubmitOutcome]:

@@ -35,11 +35,11 @@ class Transaction:
     """Runs named queries at one instant. Rows that nothing reads back before the commit are written set-wise."""
 
     def __init__(
-        self, connection: apsw.Connection, queries: Mapping[str, str], now: Instant, memory: WriterCache | None = None
+        self, connection: apsw.Connection, queries: Mapping[str, str], now: Instant, cache: WriterCache | None = None
     ) -> None:
         self.connection = connection
         self.now = now
-        self.memory = memory or WriterCache()
+        self.cache = cache or WriterCache()
         #: jobs accepted in this transaction, by key, as rows of `claimable_jobs`
         self.accepted: dict[int, Row] = {}
         self._queries = queries
@@ -90,32 +90,32 @@ class Transaction:
 
     def org(self, org_id: str, *, make: bool = False) -> int:
         """Return the number of an org; 0 where it has none."""
-        known = self.memory.orgs.get(org_id)
-        return known or self.memory.org(self.connection, self._queries, org_id, make=make)
+        known = self.cache.orgs.get(org_id)
+        return known or self.cache.org(self.connection, self._queries, org_id, make=make)
 
     def org_id(self, org: int) -> str:
         """Return the name of an org."""
-        if org not in self.memory.org_ids:
-            [[self.memory.org_ids[org]]] = self.rows("name_of_org", org=org)
-        return self.memory.org_ids[org]
+        if org not in self.cache.org_ids:
+            [[self.cache.org_ids[org]]] = self.rows("name_of_org", org=org)
+        return self.cache.org_ids[org]
 
     def analysis(self, name: str, *, make: bool = False) -> int:
         """Return the number of an analysis; -1 where it has none."""
-        known = self.memory.analyses.get(name)
-        return self.memory.analysis(self.connection, self._queries, name, make=make) if known is None else known
+        known = self.cache.analyses.get(name)
+        return self.cache.analysis(self.connection, self._queries, name, make=make) if known is None else known
 
     def analysis_name(self, analysis: int) -> str:
         """Return the name of an analysis."""
-        if analysis not in self.memory.analysis_names:
-            [[self.memory.analysis_names[analysis]]] = self.rows("name_of_analysis", analysis=analysis)
-        return self.memory.analysis_names[analysis]
+        if analysis not in self.cache.analysis_names:
+            [[self.cache.analysis_names[analysis]]] = self.rows("name_of_analysis", analysis=analysis)
+        return self.cache.analysis_names[analysis]
 
     def next_job(self) -> int:
         """Return the key of the next job."""
-        if self.memory.last_job is None:
-            self.memory.last_job = self._number("last_job")
-        self.memory.last_job += 1
-        return self.memory.last_job
+        if self.cache.last_job is None:
+            self.cache.last_job = self._number("last_job")
+        self.cache.last_job += 1
+        return self.cache.last_job
 
     # -- the log, snapshots --------------------------------------------------------------------------------------------
 
@@ -142,11 +142,11 @@ class Transaction:
 
     def _feed_place(self, org: int) -> Instant:
         """Return the next feed position of an org: the time, or behind the last one where the time has not moved."""
-        last = self.memory.feed_places.get(org)
+        last = self.cache.feed_places.get(org)
         if last is None:
             last = self._number("last_feed_place", org=org)
         place = self.now if self.now > last else last + 1
-        self.memory.feed_places[org] = place
+        self.cache.feed_places[org] = place
         return place
 
     def snapshot(
@@ -171,19 +171,19 @@ class Transaction:
     def waiting(self, org: int, analysis: int, change: int) -> None:
         """Count a job into or out of those that wait."""
         self._waiting[org, analysis] += change
-        memory = self.memory
-        if memory.waiting is not None:
-            memory.waiting += change
-        if org in memory.waiting_orgs:
-            memory.waiting_orgs[org] += change
-        if analysis in memory.waiting_analyses:
-            memory.waiting_analyses[analysis] += change
+        cache = self.cache
+        if cache.waiting is not None:
+            cache.waiting += change
+        if org in cache.waiting_orgs:
+            cache.waiting_orgs[org] += change
+        if analysis in cache.waiting_analyses:
+            cache.waiting_analyses[analysis] += change
 
     def running(self, analysis: int, change: int) -> None:
         """Count a job into or out of those that run."""
         self._running[analysis] += change
-        if self.memory.running is not None:
-            self.memory.running += change
+        if self.cache.running is not None:
+            self.cache.running += change
 
     def due(self, org: int, analysis: int, at: Instant) -> None:
         """Record when a started job may continue."""
@@ -192,17 +192,17 @@ class Transaction:
 
     def waiting_counts(self, org: int) -> tuple[int, int]:
         """Return how many jobs wait, of one org and in all, those of this transaction included."""
-        memory = self.memory
-        if memory.waiting is None:
-            memory.waiting = self._number("waiting_of_all") + self._waiting.total()
-        if org not in memory.waiting_orgs:
+        cache = self.cache
+        if cache.waiting is None:
+            cache.waiting = self._number("waiting_of_all") + self._waiting.total()
+        if org not in cache.waiting_orgs:
             here = sum(change for (other, _), change in self._waiting.items() if other == org)
-            memory.waiting_orgs[org] = self._number("waiting_of_org", org=org) + here
-        return memory.waiting_orgs[org], memory.waiting
+            cache.waiting_orgs[org] = self._number("waiting_of_org", org=org) + here
+        return cache.waiting_orgs[org], cache.waiting
 
     def waiting_of_analysis(self, analysis: int) -> int:
         """Return how many jobs of an analysis wait, over all orgs, those of this transaction included."""
-        known = self.memory.waiting_analyses
+        known = self.cache.waiting_analyses
         if analysis not in known:
             here = sum(change for (_, other), change in self._waiting.items() if other == analysis)
             known[analysis] = self._number("waiting_of_analysis", analysis=analysis) + here
@@ -210,13 +210,13 @@ class Transaction:
 
     def running_of_all(self) -> int:
         """Return how many jobs run, those included whose lease has ended and that no sweep has taken yet."""
-        if self.memory.running is None:
-            self.memory.running = self._number("running_of_all") + self._running.total()
-        return self.memory.running
+        if self.cache.running is None:
+            self.cache.running = self._number("running_of_all") + self._running.total()
+        return self.cache.running
 
     def next_ticket(self, org: int, analysis: int, expedite: int) -> int:
         """Return the ticket behind the last one of a lane and class."""
-        lane, tickets = (org, analysis, expedite), self.memory.tickets
+        lane, tickets = (org, analysis, expedite), self.cache.tickets
         if lane not in tickets:
             tickets[lane] = self._number("last_ticket", org=org, analysis=analysis, expedite=expedite)
         tickets[lane] += 1
@@ -276,18 +276,18 @@ class Transaction:
 
     def _fill_outbox(self, events: Sequence[tuple[int, int, EventType]]) -> None:
         """Add the messages about events, by job, number and kind. Mostly there are no receivers, and no query runs."""
-        memory = self.memory
-        if memory.listening is None:
-            memory.listening = frozenset(str(org_id) for (org_id,) in self.rows("any_endpoints"))
-        if memory.any_wishes is None:
-            memory.any_wishes = bool(self._number("wishes_exist"))
-        ends = [job for job, _, kind in events if kind in FINAL_EVENTS] if memory.any_wishes else []
-        wished = {job for (job,) in self.rows("any_wishes", jobs=json_text(ends))} if ends else set()
-        if not memory.listening and not wished:
+        cache = self.cache
+        if cache.orgs_with_endpoints is None:
+            cache.orgs_with_endpoints = frozenset(str(org_id) for (org_id,) in self.rows("any_endpoints"))
+        if cache.any_subscriptions is None:
+            cache.any_subscriptions = bool(self._number("subscriptions_exist"))
+        ends = [job for job, _, kind in events if kind in FINAL_EVENTS] if cache.any_subscriptions else []
+        subscribed = {job for (job,) in self.rows("any_subscriptions", jobs=json_text(ends))} if ends else set()
+        if not cache.orgs_with_endpoints and not subscribed:
             return
         for job, seq, kind in events:
             row = self.one("outgoing_event", job=job, event_seq=seq)
-            if row and (row[0] in memory.listening or (job in wished and kind in FINAL_EVENTS)):
+            if row and (row[0] in cache.orgs_with_endpoints or (job in subscribed and kind in FINAL_EVENTS)):
                 self.connection.execute(self._queries["fill_outbox"], dict(zip(_OUTGOING, row, strict=True)))
 
     def _write_counts(self, waiting: Counter[tuple[int, int]]) -> None:

@@ -29,9 +29,9 @@ class WriterCache:
         self.tickets: dict[tuple[int, int, int], int] = {}
         self.feed_places: dict[int, int] = {}
         #: the orgs with webhook endpoints; None where that is not known
-        self.listening: frozenset[str] | None = None
+        self.orgs_with_endpoints: frozenset[str] | None = None
         #: whether any job has a subscription
-        self.any_wishes: bool | None = None
+        self.any_subscriptions: bool | None = None
         #: how many jobs run, including expired leases that are not swept yet
         self.running: int | None = None
         #: the key of the newest job

@@ -375,14 +375,14 @@ FROM job_rows AS job INDEXED BY idx_jobs_timeout_detection
 JOIN orgs ON orgs.org = job.org JOIN analyses ON analyses.analysis = job.analysis
 WHERE job.deadline_at IS NOT NULL AND job.lease_expires_at > :now
 
--- name: pulses
+-- name: job_fingerprints
 -- The fingerprints of followed jobs of all orgs, in one query.
 SELECT job.org_id, job.job_id, job.event_seq, job.result_expired_at IS NOT NULL, job.events_expired_at IS NOT NULL,
     job.lease_expires_at, job.held_at
 FROM json_each(:jobs) AS followed CROSS JOIN jobs AS job
 ON job.org_id = followed.value ->> 0 AND job.job_id = followed.value ->> 1
 
--- name: org_pulses
+-- name: org_versions
 -- A version of each followed org that changes with any of its jobs.
 SELECT followed.value, CAST(coalesce(orgs.version, 0) AS TEXT)
 FROM json_each(:orgs) AS followed LEFT JOIN orgs ON orgs.org_id = followed.value
