@@ -37,7 +37,7 @@ truncate bare_jobs, bare_events, bare_results restart identity;
 """
 ENQUEUE = """
 with new as (insert into bare_jobs (queue, state, payload) select 'q', 'ready', unnest($1::text[]) returning id),
-told as (insert into bare_events (job_id, kind) select id, 'queued' from new),
+logged as (insert into bare_events (job_id, kind) select id, 'queued' from new),
 woken as (select pg_notify('bare_jobs', ''))
 select id from new, woken
 """
@@ -48,7 +48,7 @@ with taken as (
         select id from bare_jobs where state = 'ready' and queue = 'q' and run_at <= now()
         order by priority, run_at, id for update skip locked limit $1))
     returning id, payload),
-told as (insert into bare_events (job_id, kind) select id, 'started' from taken)
+logged as (insert into bare_events (job_id, kind) select id, 'started' from taken)
 select id, payload from taken
 """
 END = """
@@ -56,7 +56,7 @@ with ended as (select * from unnest($1::bigint[], $2::text[]) as one (id, data))
 done as (
     update bare_jobs set state = 'done', updated = now() from ended
     where bare_jobs.id = ended.id and state = 'running' returning bare_jobs.id),
-told as (insert into bare_events (job_id, kind) select id, 'done' from done)
+logged as (insert into bare_events (job_id, kind) select id, 'done' from done)
 insert into bare_results (job_id, data) select id, data from ended join done using (id)
 """
 connection = submissions = None

@@ -97,8 +97,8 @@ def _submit(jobs: _Jobs) -> list[Step]:
 def _row(key: int, new: NewJob, now: int) -> tuple[Any, ...]:
     job = new.job
     known = (key, 1, 1, job.job_id, 0, key, now, bytes.fromhex(job.request_payload_hash), None, job.timeout_seconds)
-    told = (job.max_retries, job.trace_id, job.request_id, None, None, job.estimated_seconds, None, None, None)
-    return (*known, *told, new.payload)
+    rest = (job.max_retries, job.trace_id, job.request_id, None, None, job.estimated_seconds, None, None, None)
+    return (*known, *rest, new.payload)
 
 
 def _claim(jobs: _Jobs) -> list[Step]:

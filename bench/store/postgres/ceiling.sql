@@ -10,7 +10,7 @@ made AS (
         org_id, job, analysis, status, priority_class, payload_hash, queued_at, updated_at, timeout_seconds, max_retries, trace, request,
         ticket)
     SELECT $1, job, $8, 'queued', 'default', hash, $9, $9, 1800, 3, trace, request, ticket FROM new),
-told AS (
+logged AS (
     INSERT INTO event_rows (org_id, job, event_seq, event_type, occurred_at, actor_type, feed_mark, input)
     SELECT $1, job, 1, 'job.queued', $9, 'user', $9, payload FROM new),
 counted AS (
@@ -25,7 +25,7 @@ WITH started AS (
         status = 'running', started_at = $4::bigint, attempt_started_at = $4::bigint, attempt = 1, paced_at = $4, progress_at = $4, event_seq = 2,
         updated_at = $4, worker_id = 'bench-worker', lease_expires_at = $4::bigint + 15000000, deadline_at = $4::bigint + 1800000000, claim_id = $5
     FROM unnest($2::uuid[]) AS new (job) WHERE jobs.job = new.job),
-told AS (
+logged AS (
     INSERT INTO event_rows (org_id, job, event_seq, event_type, occurred_at, feed_mark)
     SELECT $1, job, 2, 'job.running', $4, $4 FROM unnest($2::uuid[]) AS new (job)),
 counted AS (

@@ -1,7 +1,7 @@
 """One client of a round in a process of its own: `python -m bench.store.postgres.client`.
 
-It reads its task from standard input, opens its connections and says so; runs when it is told to, answers with what it
-saw, and stays until it is told to end, so that what its connections cost can be read meanwhile.
+It reads its task from standard input, opens its connections and reports that; runs on request, answers with its times,
+and stays until it is asked to end, so that the cost of its connections can be read meanwhile.
 """
 
 import asyncio

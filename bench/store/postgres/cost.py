@@ -1,6 +1,6 @@
 """What the store itself takes for a job on PostgreSQL: processor time, rows written, bytes kept, and updates in place.
 
-Each round has a database of its own. A connection tells the counters of its tables when it ends, so the store is closed
+Each round has its own database. A connection reports the counters of its tables when it ends, so the store is closed
 before they are read.
 """
 
@@ -62,7 +62,7 @@ async def _round(url: str, watcher: Any, batches: int) -> StoreCost:
 
 
 async def _closed(store: PostgresStore, watcher: Any) -> None:
-    """The store is closed, and its connections have told what they counted."""
+    """The store is closed, and its connections have reported their counters."""
     await store.close()
     while await watcher.fetchval(_SQL["others"]):
         await watcher.execute("SELECT pg_sleep(0.02)")

@@ -1,4 +1,4 @@
-"""Processor time, read where the system tells it: of a database's connections, and of everything on this machine.
+"""Processor time, from the operating system: of a database's connections, and of everything on this machine.
 
 Durations tell little while others use the machine; what a process used of a processor changes far less.
 """
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from bench.store.figures import JobCost
 
 _PROC = Path("/proc")
-#: What a connection asked last tells what it is for.
+#: The last query of a connection shows its purpose.
 _KIND = re.compile(r"\b(submit|claim|record)\(|(SKIP LOCKED)")
 _BACKENDS = "SELECT pid, query FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
 #: Columns of the first line of /proc/stat that count work: user, nice, system, irq, softirq, steal.
@@ -94,7 +94,7 @@ def _parent(pid: int) -> int:
 
 
 def _stat(pid: int) -> list[str]:
-    """Return what /proc tells of a process, from its state on."""
+    """Return the fields of /proc/PID/stat, from the state on."""
     return (_PROC / str(pid) / "stat").read_text("utf-8").rpartition(")")[2].split()
 
 

@@ -10,7 +10,7 @@ import uvloop
 
 from langlauf.app import Langlauf
 from langlauf.auth.limit_memory import SharedMemory
-from langlauf.cli.api_processes import ScrapeRequest, ScrapeText, Serving, Start, ToApiProcess
+from langlauf.cli.api_supervisor import ApiServing, ScrapeRequest, ScrapeText, StartApi, ToApiProcess
 from langlauf.cli.options import CommandError
 from langlauf.cli.process import SWITCH_SECONDS
 from langlauf.cli.serve import prepare, serve_until_stopped
@@ -26,17 +26,17 @@ class _ApiProcess:
 
     def __init__(self, memory: int) -> None:
         self._memory = memory
-        self._line: MessageConnection[ToApiProcess] = MessageConnection(
+        self._connection: MessageConnection[ToApiProcess] = MessageConnection(
             self._on_message, lambda: os._exit(1), ToApiProcess
         )
-        self._start: asyncio.Future[Start] = asyncio.get_running_loop().create_future()
+        self._start: asyncio.Future[StartApi] = asyncio.get_running_loop().create_future()
         self._app: Langlauf | None = None
         self._scrapes: dict[int, asyncio.Future[bytes]] = {}
         self._counting: set[asyncio.Task[None]] = set()
 
     async def run(self, connection: socket.socket, listening: socket.socket) -> int:
         """Serve until a signal; return the exit code."""
-        await asyncio.get_running_loop().create_connection(lambda: self._line, sock=connection)
+        await asyncio.get_running_loop().create_connection(lambda: self._connection, sock=connection)
         start = await self._start
         try:
             settings = share_of(load_settings(**start.flags), start.number, start.processes)
@@ -46,7 +46,7 @@ class _ApiProcess:
                 app, listening, allow_open=start.allow_open, welcome=start.welcome, started=self._serving
             )
         except (LanglaufError, CommandError) as error:
-            self._line.send(WorkerUnable(str(error)))
+            self._connection.send(WorkerUnable(str(error)))
             await asyncio.sleep(0)
             return 1
         return 0
@@ -54,13 +54,13 @@ class _ApiProcess:
     def _serving(self) -> None:
         if self._app is not None and self._app.runtime is not None:
             self._app.runtime.services.metrics.shared_counts = self._scrape
-        self._line.send(Serving())
+        self._connection.send(ApiServing())
 
     async def _scrape(self, openmetrics: bool) -> bytes:
         number = len(self._scrapes)
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._scrapes[number] = answer
-        self._line.send(ScrapeRequest(number, openmetrics))
+        self._connection.send(ScrapeRequest(number, openmetrics))
         try:
             return await answer
         finally:
@@ -68,7 +68,7 @@ class _ApiProcess:
 
     def _on_message(self, message: ToApiProcess) -> None:
         match message:
-            case Start():
+            case StartApi():
                 self._start.set_result(message)
             case RequestMetrics():
                 task = asyncio.create_task(self._send_counts())
@@ -82,7 +82,7 @@ class _ApiProcess:
         """Include what the workers of this process have counted."""
         if self._app is not None and self._app.runtime is not None:
             await self._app.runtime.services.metrics.gather_counts()
-        self._line.send(MetricsReport(take_counts()))
+        self._connection.send(MetricsReport(take_counts()))
 
 
 def share_of(settings: Settings, number: int, processes: int) -> Settings:

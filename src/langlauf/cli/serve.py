@@ -91,9 +91,9 @@ async def _serve_in_processes(
     environment: Mapping[str, str],
     listening: socket.socket,
 ) -> None:
-    from langlauf.cli.api_processes import ApiProcesses  # only this way of serving needs it
+    from langlauf.cli.api_supervisor import ApiSupervisor  # only this way of serving needs it
 
-    await ApiProcesses(count, target, flags, allow_open=allow_open, environment=environment, listening=listening).run()
+    await ApiSupervisor(count, target, flags, allow_open=allow_open, environment=environment, listening=listening).run()
 
 
 async def serve_until_stopped(

@@ -23,7 +23,7 @@ Mode = Literal["basic", "extended", "risk"]
 
 @dataclass(frozen=True, slots=True)
 class AddressStage:
-    """One stage: the key of its result, what it did in words, its function, and what its figures do not say."""
+    """One stage: the key of its result, its step text, its function, and the limits of its figures."""
 
     name: str
     done: str
@@ -58,7 +58,7 @@ _BASIC: Final = (
         surroundings,
         (
             "All people of a place are counted at its one point, and people outside listed places not at all.",
-            "Quarters are told from towns by a rule of thumb; `people` leaves them out, `people_upper_bound` does not.",
+            "Quarters are recognised by a heuristic; `people` leaves them out, `people_upper_bound` does not.",
             "Distances are straight lines over the globe, not roads.",
         ),
     ),
@@ -147,7 +147,7 @@ async def address(job: Job, query: Query, intelligence_mode: IntelligenceMode = 
     async for name in job.chunks(list(stages), step="Stage {}"):
         stage = stages[name]
         context = StageContext(query, table, dict(results))
-        # The stages compute; the event loop of the server must not wait for them.
+        # The stages compute, which would block the event loop.
         results[name] = await job.checkpoint(name, asyncio.to_thread, stage.run, context)
         done.append(stage)
         so_far = _result(intelligence_mode, results, done)

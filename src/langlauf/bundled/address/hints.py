@@ -161,7 +161,7 @@ def read_postcode(text: str, *, leads: bool) -> Postcode:
 
 
 def regions_of(postcode: Postcode, country: str) -> frozenset[str] | None:
-    """Return the regions of the country the postcode belongs to, as far as it tells; nothing where it does not."""
+    """Return the regions of the country the postcode belongs to, or None if it does not determine them."""
     if country == "CH" and "CH" in postcode.countries:
         return POSTCODE_AREAS.get(postcode.text[0], frozenset())
     # Elsewhere five figures before the place are a European code.

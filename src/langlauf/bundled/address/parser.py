@@ -1,4 +1,4 @@
-"""An address taken apart: its street, its postcode, the words that may name the place, and what they hint at."""
+"""Parse an address: its street, its postcode, the words that may name the place, and their hints."""
 
 import re
 from typing import Final, Literal, NamedTuple
@@ -11,19 +11,19 @@ from langlauf.bundled.address.text import clean, fold
 PartRole = Literal["after_postcode", "place", "before_postcode", "street"]
 
 _SEGMENTS: Final = re.compile(r"[,;\n\t|()\[\]、，]+|\s[-–—]\s")  # noqa: RUF001
-# An address has few words; a longer text is read from its end, where the place stands.
+# An address has few words; a longer text is read from its end, where the place is.
 _MOST_WORDS: Final = 40
 
 
 class AddressPart(msgspec.Struct, frozen=True):
-    """Words of the address that stand together, and the role they play in it."""
+    """Adjacent words of the address, and their role."""
 
     role: PartRole
     words: list[str]
 
 
 class ParsedAddress(msgspec.Struct, frozen=True):
-    """An address taken apart."""
+    """A parsed address."""
 
     query: str
     street: str | None
@@ -39,7 +39,7 @@ class _Position(msgspec.Struct, frozen=True):
 
 
 def parse(query: str) -> ParsedAddress:
-    """Take an address apart; any text gives a result, though perhaps one without words for a place."""
+    """Parse an address; any text gives a result, though perhaps one without words for a place."""
     text = clean(query)
     segments = _segments(text)
     position = _find_postcode(segments)
@@ -115,7 +115,7 @@ def _before_postcode(words: list[str], *, leads: bool) -> list[AddressPart]:
 
 
 def _split(words: list[str], role: PartRole, *, lone: bool) -> list[AddressPart]:
-    """Words without a postcode as street and rest; `lone` words are the whole address, so a number tells nothing."""
+    """Split words without a postcode into street and rest; `lone` words are the whole address."""
     split = split_street(words)
     if split:
         return [AddressPart("street", split.street), AddressPart(role, split.rest)]

@@ -49,7 +49,7 @@ def build_matrix(columns: list[FeatureColumn], *, scale: bool) -> FeatureMatrix:
             parts.append(part)
             kept.append(column)
     if not kept:
-        raise table_error("No column can be compared: their values lie too close together to be told apart.")
+        raise table_error("No column can be compared: their values are too close together.")
     values = np.hstack(parts)
     if values.shape[1] > MOST_FEATURES:
         raise table_error(f"The columns and their categories make {values.shape[1]} features; at most {MOST_FEATURES}.")

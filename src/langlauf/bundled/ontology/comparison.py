@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from langlauf.bundled.ontology.obo import Term, TermIndex
 
-#: The kinds of changes, in the order in which they are told.
+#: The kinds of changes, in the order of the report.
 KINDS: Final = (
     "added", "removed", "merged", "obsoleted", "revived", "renamed", "moved", "namespace_changed", "redefined",
     "synonyms_changed",

@@ -20,7 +20,7 @@ _DIGEST_BYTES: Final = 6
 
 
 class Term(msgspec.Struct, frozen=True, array_like=True):
-    """One term. Of definition and synonyms only a digest is kept, which tells that they changed and not how."""
+    """One term. Definition and synonyms are kept as digests, which show that they changed, not how."""
 
     id: str
     name: str

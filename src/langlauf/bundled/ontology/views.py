@@ -38,7 +38,7 @@ _COLUMNS: Final = {
     "parents_added": "New parents",
     "parents_removed": "Former parents",
 }
-#: Kinds that share a colour: more than eight cannot be told apart.
+#: Kinds that share a colour: more than eight cannot be distinguished.
 _FAMILIES: Final = {
     "Added": ("added",),
     "Removed": ("removed",),
@@ -77,8 +77,8 @@ def summary(result: Result) -> MarkdownView:
     if before is not None:
         called = f"version {before['version']}" if before["version"] else "the version before"
         lines += ["", f"Compared with {called}, which had {before['terms']:,} terms:", ""]
-        told = [f"- {TITLES[kind]}: {count:,}" for kind, count in result["counts"].items() if count]
-        lines += told or ["- No change."]
+        changes = [f"- {TITLES[kind]}: {count:,}" for kind, count in result["counts"].items() if count]
+        lines += changes or ["- No change."]
     lines += ["", *(f"- {note}" for note in result["notes"])] if result["notes"] else []
     if result["findings"] is not None:
         found = [

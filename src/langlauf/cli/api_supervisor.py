@@ -26,7 +26,7 @@ from langlauf.telemetry.metrics import Scrape, add_counts, render
 from langlauf.worker.process_protocol import MessageConnection, MetricsReport, RequestMetrics, WorkerUnable
 from langlauf.worker.worker_process import describe_exit
 
-#: Without the folder it is started in: a file there must not stand for a module of Python's own.
+#: -P: a file in the current folder must not shadow a module of the standard library.
 _COMMAND = (sys.executable, "-P", "-m", "langlauf.cli.api_process")
 #: The pause before a process is replaced; it doubles up to the second value while new ones cannot start.
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
@@ -34,7 +34,7 @@ _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
 _COUNT_SECONDS = 0.5
 
 
-class Start(msgspec.Struct, frozen=True, tag=True):
+class StartApi(msgspec.Struct, frozen=True, tag=True):
     """To an API process: what to serve. `flags` are those of the command line."""
 
     target: str
@@ -60,19 +60,19 @@ class ScrapeText(msgspec.Struct, frozen=True, tag=True):
     text: bytes
 
 
-class Serving(msgspec.Struct, frozen=True, tag=True):
+class ApiServing(msgspec.Struct, frozen=True, tag=True):
     """From an API process: it accepts connections."""
 
 
-ToApiProcess = Start | RequestMetrics | ScrapeText
-FromApiProcess = Serving | WorkerUnable | MetricsReport | ScrapeRequest
+ToApiProcess = StartApi | RequestMetrics | ScrapeText
+FromApiProcess = ApiServing | WorkerUnable | MetricsReport | ScrapeRequest
 
 
-_Scraping = Callable[[bool], Awaitable[bytes]]
+_ScrapeFunction = Callable[[bool], Awaitable[bytes]]
 
 
-class ApiProcesses:
-    """Keeps so many API processes running until a signal."""
+class ApiSupervisor:
+    """Keeps a number of API processes running until a signal."""
 
     def __init__(
         self,
@@ -97,14 +97,14 @@ class ApiProcesses:
         self._problem: str | None = None
 
     async def run(self) -> None:
-        """Return when all processes have ended; raise if one cannot start, or did not end well."""
+        """Return when all processes have ended; raise if one cannot start, or ended with an error."""
         with handle_signals(self._stop, self._signal_all):
             ends = await asyncio.gather(*(self._supervise(number) for number in range(self._count)))
         os.close(self._descriptor)
         if self._problem is not None:
             raise LanglaufError(self._problem)
         if any(ends):
-            raise LanglaufError(f"{sum(map(bool, ends))} API processes did not end well; the log says why")
+            raise LanglaufError(f"{sum(map(bool, ends))} API processes ended with an error; see the log")
 
     def _stop(self) -> None:
         self._stopping.set()
@@ -121,7 +121,7 @@ class ApiProcesses:
         pause, first = _SHORTEST_PAUSE, True
         while True:
             process = self._running[number] = _ApiChild(self._scrape)
-            start = Start(self._target, self._flags, self._allow_open, number, self._count, first and number == 0)
+            start = StartApi(self._target, self._flags, self._allow_open, number, self._count, first and number == 0)
             status = await process.run(start, self._environment, self._listening, self._descriptor)
             del self._running[number]
             self._memory.forget(number)
@@ -148,10 +148,10 @@ class ApiProcesses:
 class _ApiChild:
     """One API process from its start to its end."""
 
-    def __init__(self, scrape: _Scraping) -> None:
+    def __init__(self, scrape: _ScrapeFunction) -> None:
         self._scrape = scrape
         self._process: subprocess.Popen[bytes] | None = None
-        self._line: MessageConnection[FromApiProcess] = MessageConnection(
+        self._connection: MessageConnection[FromApiProcess] = MessageConnection(
             self._on_message, lambda: None, FromApiProcess
         )
         self._counted: asyncio.Future[None] | None = None
@@ -159,7 +159,7 @@ class _ApiChild:
         self.served = False
         self.problem: str | None = None
 
-    async def run(self, start: Start, environment: Mapping[str, str], listening: socket.socket, memory: int) -> int:
+    async def run(self, start: StartApi, environment: Mapping[str, str], listening: socket.socket, memory: int) -> int:
         """Run the process, and return its exit status."""
         mine, other = socket.socketpair()
         descriptors = (other.fileno(), listening.fileno(), memory)
@@ -172,14 +172,14 @@ class _ApiChild:
                 start_new_session=True,
             )
         mine.setblocking(False)
-        await asyncio.get_running_loop().create_connection(lambda: self._line, sock=mine)
-        self._line.send(start)
+        await asyncio.get_running_loop().create_connection(lambda: self._connection, sock=mine)
+        self._connection.send(start)
         try:
             return await asyncio.to_thread(process.wait)
         finally:
             self._process = None
             await asyncio.sleep(0)  # read what it sent last
-            self._line.close()
+            self._connection.close()
 
     def signal(self, number: int) -> None:
         """Send a signal; without effect once the process has ended."""
@@ -192,12 +192,12 @@ class _ApiChild:
             return
         if self._counted is None:
             self._counted = asyncio.get_running_loop().create_future()
-            self._line.send(RequestMetrics())
+            self._connection.send(RequestMetrics())
         await asyncio.wait({self._counted}, timeout=_COUNT_SECONDS)
 
     def _on_message(self, message: FromApiProcess) -> None:
         match message:
-            case Serving():
+            case ApiServing():
                 self.served = True
             case WorkerUnable(problem=problem):
                 self.problem = problem
@@ -212,4 +212,4 @@ class _ApiChild:
                 task.add_done_callback(self._scraping.discard)
 
     async def _answer(self, number: int, openmetrics: bool) -> None:
-        self._line.send(ScrapeText(number, await self._scrape(openmetrics)))
+        self._connection.send(ScrapeText(number, await self._scrape(openmetrics)))
