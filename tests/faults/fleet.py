@@ -19,7 +19,7 @@ from tests.faults.plan import Plan
 from tests.support.processes import eventually, stopped, worker_processes
 from tests.support.server import ROOT, command, environment
 
-_READY = re.compile(r"Langlauf (?:serves .* on (?P<url>http://\S+)|works on )")
+_READY = re.compile(r"Langlauf (?:serves .* on (?P<url>http://\S+)|runs jobs of )")
 _START_SECONDS = 60.0
 _LOCK_MILLISECONDS = 500
 

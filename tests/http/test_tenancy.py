@@ -271,15 +271,15 @@ def _rows_of_owner(house: House) -> list[str]:
 
 SOURCES = Path(langlauf.__file__).parent
 #: What may be called on `reads` without saying for whom: it holds nothing of an org.
-_FOR_NOBODY = {"of", "moment", "first_moment", "phase", "check", "depth", "unwell"}
+_FOR_NOBODY = {"of", "derived_fields", "derived_fields_of_new", "phase", "check", "depth", "unwell"}
 #: What is told a caller's name itself.
 _FOR_A_CALLER = {"pulse"}
 #: Where the id itself is enough, by a setting, its org is looked up: in one place, from which a caller is made.
 _BY_ID = {"owner"}
 
 
-@pytest.mark.parametrize("room", ["http", "ui"])
-def test_http_and_pages_read_only_for_a_caller(room: str) -> None:
+@pytest.mark.parametrize("room", ["api", "ui"])
+def test_api_and_pages_read_only_for_a_caller(room: str) -> None:
     """Tenant data comes from `reads.of(caller)` and from nowhere else: no store, and no reads without a caller."""
     used: set[str] = set()
     by_id: list[Path] = []
@@ -295,4 +295,4 @@ def test_http_and_pages_read_only_for_a_caller(room: str) -> None:
                     by_id += [path] * (node.attr in _BY_ID)
     assert "of" in used
     assert used <= _FOR_NOBODY | _FOR_A_CALLER | _BY_ID
-    assert len(by_id) == (room == "http")
+    assert len(by_id) == (room == "api")

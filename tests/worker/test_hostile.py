@@ -215,7 +215,7 @@ def test_a_stopped_supervisor_delays_neither_a_cancel_nor_the_shutdown(tmp_path:
 _SCRIPT = """
 import asyncio
 from langlauf import Langlauf
-from langlauf.auth.caller import insider
+from langlauf.auth.caller import internal_caller
 from langlauf.settings import load_settings
 app = Langlauf()
 
@@ -228,7 +228,7 @@ async def main():
     async with app.lifespan():
         job = await app.submit("work", n=7)
         followers = app.runtime.services.followers
-        view = await followers.until(insider("default-org"), job.job_id, 30, lambda view: view.job.terminal)
+        view = await followers.until(internal_caller("default-org"), job.job_id, 30, lambda view: view.job.terminal)
         print(view.job.status, view.job.error_message)
 
 GUARD

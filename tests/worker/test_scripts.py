@@ -10,7 +10,7 @@ from tests.support.server import environment
 
 _SCRIPT = """
 import asyncio, os
-from langlauf.auth.caller import insider
+from langlauf.auth.caller import internal_caller
 from langlauf import Langlauf, PlainJob
 from langlauf.settings import load_settings
 
@@ -31,7 +31,7 @@ async def main():
     async with app.lifespan():
         job = await app.submit("work", n=7)
         runtime = app.runtime
-        caller = insider("default-org")
+        caller = internal_caller("default-org")
         view = await runtime.services.followers.until(caller, job.job_id, 30, lambda view: view.job.terminal)
         found = await runtime.services.reads.of(caller).result(view.job.result_id, latest=True)
         print(view.job.status, found.delivered.payload)

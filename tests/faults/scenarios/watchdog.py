@@ -20,7 +20,8 @@ from tests.faults.verdicts import observe_jobs
 from tests.support.event_stream import Stream, port_of
 from tests.support.processes import worker_processes
 
-LEASE = 2.0
+#: A share of the rounds runs beside other tests: a busy machine renews a short lease too late.
+_LEASE, _LEASE_BESIDE_OTHERS = 2.0, 6.0
 SWEEP = 0.3
 _SLACK = 1.0
 _ROUNDS = 50
@@ -32,7 +33,7 @@ _BETWEEN_PROBES = 0.01
 #: Of `/health`, in milliseconds. A share of the rounds runs beside other tests, on a busy machine.
 _LIMIT, _LIMIT_BESIDE_OTHERS = 100.0, 1_000.0
 _PLACE = re.compile(r"its event loop blocked for \d+\.\d s in faults/plain_probes\.py:\d+")
-SETTINGS = {"LANGLAUF_LEASE_SECONDS": str(LEASE), "LANGLAUF_SWEEP_SECONDS": str(SWEEP), "LANGLAUF_POLL_SECONDS": "0.1"}
+SETTINGS = {"LANGLAUF_SWEEP_SECONDS": str(SWEEP), "LANGLAUF_POLL_SECONDS": "0.1"}
 _LONG_LEASE = {"LANGLAUF_LEASE_SECONDS": str(4 * _BLOCK_SECONDS)}
 
 
@@ -55,7 +56,9 @@ async def run(plan: Plan) -> list[Figure]:
     plan = plan._replace(app="tests.faults.plain_probes:app")
     wanted = max(len(_WAYS), plan.times(_ROUNDS))
     health: list[float] = []
-    async with Fleet(plan, "watchdog", SETTINGS) as fleet, Api(fleet) as api:
+    lease = _LEASE if plan.scale >= 1 else _LEASE_BESIDE_OTHERS
+    settings = {**SETTINGS, "LANGLAUF_LEASE_SECONDS": str(lease)}
+    async with Fleet(plan, "watchdog", settings) as fleet, Api(fleet) as api:
         server = await fleet.serve(1)
         async with _probing(server, health):
             rounds = []
@@ -88,7 +91,7 @@ async def run(plan: Plan) -> list[Figure]:
         never("neighbours that lost more than one attempt", sum(one > 1 for one in lost), len(rounds)),
         measured("attempts that neighbours lost", sum(lost)),
         all_of("streams that lasted until their job ended", sum(one.lasted for one in rounds), len(rounds)),
-        at_most("longest from the end of a worker to the next start", max(again), LEASE + SWEEP + _SLACK, " s"),
+        at_most("longest from the end of a worker to the next start", max(again), lease + SWEEP + _SLACK, " s"),
         all_of("blocks within the lease that are let", int((let["status"], let["attempt"]) == ("completed", 1)), 1),
         at_least("requests for /health meanwhile", len(health), 100 * wanted // 5),
         at_most("/health, p99", health[int(len(health) * 0.99)], limit, " ms"),
