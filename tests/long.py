@@ -30,8 +30,8 @@ tests/faults/test_scenarios.py::test_every_promise_is_kept[restarts]
 tests/faults/test_scenarios.py::test_every_promise_is_kept[timeout]
 tests/faults/test_scenarios.py::test_the_harness_sees_a_missing_fence
 tests/worker/test_watchdog.py::test_a_job_that_blocks_again_and_again_is_given_up
-tests/faults/test_cancel.py::test_a_cancel_does_not_wait_for_a_worker_that_is_gone[9]
-tests/faults/test_cancel.py::test_a_paused_worker_that_wakes_up_writes_nothing_and_works_on
+tests/faults/test_cancel.py::test_a_cancel_does_not_wait_for_a_lost_worker[9]
+tests/faults/test_cancel.py::test_a_resumed_worker_writes_nothing_and_works_on
 tests/faults/test_shutdown.py::test_open_long_polls_are_answered
 tests/faults/test_shutdown.py::test_a_second_signal_ends_the_grace[2]
 tests/faults/test_shutdown.py::test_a_stop_in_the_middle_of_claims_leaves_no_lease_behind[0.0]
@@ -40,8 +40,8 @@ tests/faults/test_shutdown.py::test_a_stop_in_the_middle_of_claims_leaves_no_lea
 tests/faults/test_shutdown.py::test_a_third_signal_kills
 tests/faults/test_shutdown.py::test_a_worker_alone_stops_in_the_same_way
 tests/faults/test_shutdown.py::test_idle_connections_are_closed
-tests/faults/test_shutdown.py::test_what_does_not_end_is_not_waited_for[threaded]
-tests/faults/test_shutdown.py::test_what_does_not_end_is_not_waited_for[insistent]
+tests/faults/test_shutdown.py::test_jobs_that_ignore_the_stop_are_not_waited_for[threaded]
+tests/faults/test_shutdown.py::test_jobs_that_ignore_the_stop_are_not_waited_for[insistent]
 
 # Programs that are started again and again
 tests/blobs/test_serving.py
@@ -133,8 +133,8 @@ tests/postgres/test_contention.py
 tests/postgres/test_plan_costs.py
 tests/postgres/test_legacy_callers.py
 tests/postgres/test_store_tool_logins.py
-tests/postgres/test_lost_responses.py::test_an_end_that_was_given_up_and_written_again_is_told
-tests/postgres/test_lost_responses.py::test_what_was_refused_is_not_carried_out_when_the_network_is_back
+tests/postgres/test_lost_responses.py::test_an_end_sent_again_after_a_timeout_is_confirmed
+tests/postgres/test_lost_responses.py::test_a_refused_write_is_not_executed_after_the_cut
 tests/postgres/test_store_tools.py
 tests/postgres/test_server.py::test_a_database_in_another_encoding_is_refused
 tests/postgres/test_server.py::test_a_standby_is_refused

@@ -78,7 +78,7 @@ def _jobs(store: Path) -> Iterator[Jobs]:
 
 
 @pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL])
-def test_a_cancel_does_not_wait_for_a_worker_that_is_gone(tmp_path: Path, how: signal.Signals) -> None:
+def test_a_cancel_does_not_wait_for_a_lost_worker(tmp_path: Path, how: signal.Signals) -> None:
     """The job is canceled after the grace and a margin, long before its lease expires."""
     store = tmp_path / "store.db"
     with _jobs(store) as jobs, working(store, settings=SETTINGS) as worker:
@@ -95,7 +95,7 @@ def test_a_cancel_does_not_wait_for_a_worker_that_is_gone(tmp_path: Path, how: s
             worker.wait()
 
 
-def test_a_paused_worker_that_wakes_up_writes_nothing_and_works_on(tmp_path: Path) -> None:
+def test_a_resumed_worker_writes_nothing_and_works_on(tmp_path: Path) -> None:
     """Its job had ended meanwhile: its result is refused, the end stays, and it runs the next job."""
     store, gate = tmp_path / "store.db", tmp_path / "gate"
     with _jobs(store) as jobs, working(store, settings={**SETTINGS, "LANGLAUF_MAX_RUNNING": "1"}) as worker:

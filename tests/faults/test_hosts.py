@@ -20,7 +20,7 @@ _PORT = 8080
 _SECONDS = 1.0
 
 
-def test_what_has_not_come_to_its_end_is_left(database: str) -> None:
+def test_unended_jobs_are_reported(database: str) -> None:
     """A waiting job and a running one with its lease; no completed job."""
 
     async def main() -> tuple[str, str]:
@@ -37,7 +37,7 @@ def test_what_has_not_come_to_its_end_is_left(database: str) -> None:
     assert left == {(waits, "queued"), (runs, "running"), (runs, "leased")}
 
 
-def test_an_end_that_is_there_twice_is_found(database: str) -> None:
+def test_a_second_end_is_reported(database: str) -> None:
     """As after a second worker that also wrote one."""
 
     async def main() -> str:

@@ -26,7 +26,7 @@ def _jobs_left(disk: Disk, folder: Path) -> set[object]:
     return {row[0] for row in query(folder / "store.db", "SELECT job_id FROM jobs")}
 
 
-def test_the_disk_of_these_tests_does_lose_what_was_not_synchronised(disk: Disk, tmp_path: Path) -> None:
+def test_the_disk_loses_unsynchronised_writes(disk: Disk, tmp_path: Path) -> None:
     """Without synchronous=FULL a committed row is gone after the cut: these tests can fail."""
     for level, left in (("OFF", 1), ("FULL", 2)):
         path = tmp_path / level / "store.db"
@@ -43,7 +43,7 @@ def test_the_disk_of_these_tests_does_lose_what_was_not_synchronised(disk: Disk,
         connection.close()
 
 
-def test_an_fsync_lies_between_the_request_and_its_202(disk: Disk, tmp_path: Path) -> None:
+def test_an_fsync_precedes_the_202(disk: Disk, tmp_path: Path) -> None:
     """For each of many submissions the write-ahead log is synchronised before the response is sent."""
     with live(tmp_path, LANGLAUF_WORKERS="0") as server:
         for number in range(30):

@@ -178,7 +178,7 @@ def test_a_third_signal_kills_also_where_the_loop_hangs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("analysis", ["threaded", "deaf", "insistent"])
-def test_what_does_not_end_is_not_waited_for(tmp_path: Path, analysis: str) -> None:
+def test_jobs_that_ignore_the_stop_are_not_waited_for(tmp_path: Path, analysis: str) -> None:
     """A thread and coroutines that run for minutes: their jobs are released, and the program exits."""
     store = tmp_path / "store.db"
     with serving(store, app=STUBBORN_APP, settings={"LANGLAUF_LEASE_SECONDS": LONG}) as server:

@@ -36,7 +36,7 @@ def test_a_sound_job_is_sound() -> None:
     assert (seen.lost, seen.stuck, seen.finals, seen.ended_twice) == (False, False, 1, False)
 
 
-def test_a_job_that_is_gone_is_lost_and_one_without_an_end_is_stuck() -> None:
+def test_a_missing_job_is_lost_and_an_unended_one_is_stuck() -> None:
     """The two are distinguished."""
     assert JobObservation(None).lost
     assert not JobObservation(None).stuck
@@ -103,7 +103,7 @@ def test_a_final_state_that_changes_is_seen() -> None:
         assert changed({"j": job}, {"j": {**job, field: value}}) == 1
 
 
-def test_the_ledger_tells_what_was_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_ledger_reads_what_was_appended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What began and did not end is running; half a line is not read until it is whole."""
     ledger = Ledger(tmp_path / "ledger")
     monkeypatch.setenv("LANGLAUF_TEST_LEDGER", str(ledger.path))

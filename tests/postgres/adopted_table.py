@@ -1,4 +1,4 @@
-"""The table of an earlier system, and the command that adopts it."""
+"""The table of a legacy system, and the command that adopts it."""
 
 import asyncio
 from typing import Any
@@ -10,7 +10,7 @@ from langlauf.hints import Hints
 from langlauf.store.postgres.driver import PostgresStore
 from tests.support.postgres import fetch
 
-#: The table as it was before its failures were handled, with a trigger as such tables have it.
+#: The table before its failures were handled, with a typical trigger.
 EARLIER = """
 CREATE TABLE public.reading_jobs (
     id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
@@ -30,7 +30,7 @@ ROWS = """
 SELECT md5(string_agg(concat_ws('|', id, user_id, status, question, created_at, updated_at), ',' ORDER BY id))
 FROM public.reading_jobs
 """
-#: Everything the catalog knows about the table and its function; a change of any row of it has another xmin.
+#: The catalog rows of the table and its function; a change of a row changes its xmin.
 CATALOG = """
 SELECT 'column' AS kind, attname::text AS name, xmin::text || format_type(atttypid, atttypmod) || attnotnull AS says
 FROM pg_attribute WHERE attrelid = 'public.reading_jobs'::regclass
@@ -47,14 +47,14 @@ RESULT = "RETURNS TABLE (updated_count integer, updated_jobs uuid[])"
 
 
 def adopt(url: str, *words: str, exit_code: int = 0) -> Result:
-    """Runs the command as a person would."""
+    """Run the command."""
     done = CliRunner().invoke(main, ["adopt", "reading_jobs", "--store", url, *words], prog_name="langlauf")
     assert done.exit_code == exit_code, done.output
     return done
 
 
 def migrate(url: str) -> None:
-    """Langlauf is started on the database."""
+    """Start Langlauf on the database."""
 
     async def run() -> None:
         store = await PostgresStore.open(url, hints=Hints())
@@ -64,5 +64,5 @@ def migrate(url: str) -> None:
 
 
 def facts(url: str) -> list[tuple[Any, ...]]:
-    """What the catalog says, to be compared."""
+    """Return the catalog rows, for a comparison."""
     return [tuple(row) for row in fetch(url, CATALOG)]

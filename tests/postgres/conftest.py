@@ -1,4 +1,4 @@
-"""What tests of a database share."""
+"""Fixtures of the PostgreSQL tests."""
 
 import pytest
 
@@ -8,6 +8,6 @@ from tests.support.postgres import execute
 
 @pytest.fixture
 def earlier(database: str) -> str:
-    """A database with the table of the earlier system."""
+    """A database with the table of the legacy system."""
     execute(database, EARLIER)
     return database

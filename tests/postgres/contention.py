@@ -1,8 +1,8 @@
-"""`python -m tests.postgres.contention`: stores on one database that all do everything at once, with short leases.
+"""`python -m tests.postgres.contention`: stores on one database that do everything concurrently, with short leases.
 
-Each store is what one host has. Their workers claim, write, beat, end, fall silent and write late; people submit and
-cancel; every store sweeps. Meanwhile a look into the tables counts what runs. In the end every job must have come to
-the one end that its caller was told of.
+Each store is that of one host. Workers claim, write, renew, end, fall silent and write late; clients submit and cancel;
+every store sweeps. Meanwhile a monitor counts running jobs. In the end every job must have the one end that its caller
+was answered.
 """
 
 import argparse
@@ -33,16 +33,16 @@ ORGS = tuple(f"org-{letter}" for letter in "abcdef")
 ANALYSES = ("census", "survey", "tally")
 STORES = 3
 LEASE_SECONDS = 0.6
-#: A worker that cannot be sure to renew in time lets go, as real ones do.
+#: A worker that may not renew in time gives its job up, as real ones do.
 SAFETY_SECONDS = 0.25
 GRACE_SECONDS = 0.1
 BACKOFF = Backoff(base=0.02, cap=0.1)
 MAX_RUNNING = 12
 LIMITS = {"survey": 4}
 MAX_RUNNING_ORG = 5
-#: How long jobs may take to come to their ends when nobody disturbs them any more.
+#: How long jobs may take to end when all else is quiet.
 REST_SECONDS = 60.0
-#: The time is read behind the moment of what is seen: a lease that looks alive then was alive in what is seen.
+#: The time is read after the snapshot: a lease that is live then was live in the snapshot.
 _RUNNING = """
 WITH run AS MATERIALIZED (
     SELECT lease.org_id, job.analysis, lease.expires_at
@@ -63,12 +63,12 @@ _END_STATES: dict[type, Status] = {Completed: Status.COMPLETED, Failed: Status.F
 
 @dataclass(slots=True)
 class Ledger:
-    """What callers were told."""
+    """What callers were answered."""
 
     accepted: set[str] = field(default_factory=set)
-    #: the ends that counted, by job
+    #: the ends that were accepted, by job
     ends: dict[str, list[Status]] = field(default_factory=dict)
-    #: snapshots that were taken, and those that were refused
+    #: snapshots that were accepted, and those that were refused
     shown: set[str] = field(default_factory=set)
     refused: set[str] = field(default_factory=set)
     done: Counter[str] = field(default_factory=Counter)
@@ -77,7 +77,7 @@ class Ledger:
 
 
 class Host:
-    """One store, and those who use it."""
+    """One store with its workers and clients."""
 
     def __init__(self, store: PostgresStore, chance: random.Random, ledger: Ledger, known: list[JobRecord]) -> None:
         self._store = store
@@ -88,7 +88,7 @@ class Host:
         self._running: set[asyncio.Task[None]] = set()
 
     def duties(self) -> list[Callable[[], Awaitable[None]]]:
-        """What goes on at the same time."""
+        """Return the concurrent activities."""
         return [self._submit, self._cancel, self._sweep, self._claim, self._claim]
 
     async def _submit(self) -> None:
@@ -159,7 +159,7 @@ class Host:
         if len(claims) > request.slots:
             self._ledger.wrong.append(f"{len(claims)} jobs for {request.slots} slots")
         self._ledger.done["claims"] += len(claims)
-        # What was claimed together goes on together: its writes and its ends meet in the same batches.
+        # Jobs claimed together continue together: their writes and ends share batches.
         if claims:
             task = asyncio.create_task(self._work(claims))
             self._running.add(task)
@@ -167,7 +167,7 @@ class Host:
         await self._pause(0.03)
 
     async def at_rest(self) -> None:
-        """Waits for what was claimed."""
+        """Wait for claimed jobs."""
         await asyncio.gather(*self._running)
 
     async def _work(self, claims: Sequence[Claim]) -> None:
@@ -185,7 +185,7 @@ class Host:
             else:
                 await asyncio.gather(*(self._record(claim, self._news()) for claim in claims))
             await self._pause(0.02)
-        # Some fall silent, and come back when their lease is long over.
+        # Some fall silent, and come back long after their lease expired.
         if self._chance.random() < 0.15:
             await asyncio.sleep(LEASE_SECONDS * self._chance.choice((1.0, 2.0)))
         left = [claim for claim in claims if self._chance.random() < 0.95]
@@ -224,7 +224,7 @@ class Host:
             self._ledger.ends.setdefault(claim.lease.job_id, []).append(_END_STATES[type(write)])
 
     async def finish(self) -> None:
-        """Takes part in bringing every job to its end."""
+        """Help to end every job."""
         await self._sweep()
         request = ClaimRequest(
             worker_id=self._name, slots=20, analyses=ANALYSES, lease_seconds=LEASE_SECONDS, max_running=20
@@ -244,7 +244,7 @@ async def _repeat(duty: Callable[[], Awaitable[None]], until: float) -> None:
 
 
 async def _watch(url: str, ledger: Ledger, until: float) -> None:
-    """Counts what runs, again and again: no limit is exceeded at any moment."""
+    """Count running jobs repeatedly: no limit is exceeded at any moment."""
     connection = await asyncpg.connect(url)
     try:
         while monotonic() < until:
@@ -262,7 +262,7 @@ async def _watch(url: str, ledger: Ledger, until: float) -> None:
 
 
 async def contend(url: str, seconds: float, seed: int) -> Ledger:
-    """Everything at once for so long, then rest; what callers were told."""
+    """Run everything concurrently, then let it rest; return what callers were answered."""
     ledger, known = Ledger(), list[JobRecord]()
     async with AsyncExitStack() as stack:
         hosts = []
@@ -293,7 +293,7 @@ async def _come_to_rest(url: str, hosts: Sequence[Host], ledger: Ledger) -> None
 
 
 def judge(url: str, ledger: Ledger) -> list[str]:
-    """What is not as callers were told, or against a rule."""
+    """Return what differs from the answers, or breaks a rule."""
     wrong = list(ledger.wrong)
     jobs = fetch(url, _ENDS)
     wrong += [f"{row['job_id']} has {row['ends']} ends" for row in jobs if row["ends"] != 1]
@@ -314,7 +314,7 @@ def judge(url: str, ledger: Ledger) -> list[str]:
 
 
 def main() -> None:
-    """Runs for as long as wished and prints what happened; exit 1 where something was wrong."""
+    """Run for a while and print the outcome; exit with 1 if something was wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))

@@ -1,8 +1,7 @@
 """`python -m tests.postgres.isolation`: two orgs on two pooled connections, with errors and aborts in between.
 
-What is read forgets its org in its SQL, so that row-level security alone stands between the two. Requests fail, are
-rolled back or abandoned by their caller, and connections are handed on without being reset. Counted
-is every byte that one org saw of the other.
+The queries forget the org, so that only row-level security separates the two. Requests fail, are rolled back or
+abandoned, and connections are reused without a reset. Every byte that one org saw of the other is counted.
 """
 
 import asyncio
@@ -25,7 +24,7 @@ from tests.support.submissions import accept
 ORGS = ("org-a", "org-b")
 _JOBS = 5
 _CALLERS = 6
-#: As a careless read would be written: it belongs to the right role, and has no condition.
+#: A careless read: it has the right owner, and no condition.
 _CARELESS = """
 CREATE FUNCTION langlauf.{name}(org text) RETURNS TABLE (whose text, what text) LANGUAGE plpgsql AS $$
 BEGIN
@@ -41,7 +40,7 @@ _SET = "PERFORM set_config('langlauf.org_id', org, {local});"
 
 
 class Found(NamedTuple):
-    """What a run saw."""
+    """The outcome of a run."""
 
     requests: int
     own_bytes: int
@@ -50,7 +49,7 @@ class Found(NamedTuple):
 
 
 async def fill(url: str) -> None:
-    """Jobs of both orgs, whose names are in all that is theirs."""
+    """Create jobs of both orgs, whose names are in all their data."""
     clock = SetClock()
     store: Any = await PostgresStore.open(url, hints=Hints(), clock=clock)
     try:
@@ -64,7 +63,7 @@ async def fill(url: str) -> None:
 
 
 def make_careless(url: str, *, stays: bool = False) -> None:
-    """Adds reads without a condition; with `stays` the org is set for the connection, not for the statement."""
+    """Add reads without a condition; with `stays` the org is set for the session instead of the statement."""
     set_org = _SET.format(local="false" if stays else "true")
     for name, first, then in (
         ("read_all", set_org, ""),
@@ -76,8 +75,8 @@ def make_careless(url: str, *, stays: bool = False) -> None:
 
 
 def let_in(url: str, login: str) -> str:
-    """The URL of a login that owns nothing and may call the functions."""
-    # Another process of the run may make it at this moment.
+    """Return the URL of a login that owns nothing and may call the functions."""
+    # Another process of the run may create it at this moment.
     execute(
         url,
         f'''DO $$ BEGIN CREATE ROLE "{login}" LOGIN; EXCEPTION WHEN duplicate_object OR unique_violation THEN END $$''',
@@ -87,13 +86,13 @@ def let_in(url: str, login: str) -> str:
 
 
 async def run(url: str, *, requests: int, seed: int) -> Found:
-    """Asks so often, in turns for one org and the other."""
+    """Query repeatedly, alternating between the orgs."""
     draw, kinds = random.Random(seed), Counter[str]()
     own = other = 0
     todo = iter(range(requests))
 
     async def nothing_reset(_: Any) -> None:
-        """A pool whose connections are handed on as they are."""
+        """A pool that does not reset its connections."""
 
     async def caller() -> None:
         nonlocal own, other
@@ -173,7 +172,7 @@ _KINDS: dict[str, Callable[[Any, str], Awaitable[list[Any]]]] = {
 @click.option("--requests", type=click.IntRange(1), default=20_000, show_default=True)
 @click.option("--seed", type=int, default=1, show_default=True)
 def main(requests: int, seed: int) -> None:
-    """Look for a byte of another org. Exit 1 where there was one."""
+    """Look for a byte of another org; exit with 1 if there was one."""
     with fresh_database(server=shared_server()) as url:
         asyncio.run(fill(url))
         make_careless(url)

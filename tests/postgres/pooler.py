@@ -1,4 +1,4 @@
-"""A relay between a client and PostgreSQL that greets as a pooler does: with a process that is not the server's."""
+"""A relay in front of PostgreSQL that behaves like a pooler: it reports another backend pid than the server."""
 
 import asyncio
 import struct
@@ -12,7 +12,7 @@ _NOBODY = 4_000_000
 
 @asynccontextmanager
 async def pooler_before(url: str) -> AsyncIterator[str]:
-    """The URL of the same database through a relay. It does not speak TLS, so that it can read what it passes on."""
+    """Return the URL of the same database through a relay, without TLS, as the relay reads what it forwards."""
     parts = urlsplit(url)
 
     async def serve(client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
@@ -42,6 +42,6 @@ async def _pass_on(source: asyncio.StreamReader, target: asyncio.StreamWriter, *
             target.write(chunk)
             await target.drain()
     except (ConnectionError, asyncio.IncompleteReadError):
-        pass  # one side went away, and so does the other
+        pass  # one side closed, so the other is closed too
     finally:
         target.close()

@@ -1,4 +1,4 @@
-"""`langlauf adopt reading_jobs`: the table of an earlier system gets what handles its failures, and loses nothing."""
+"""`langlauf adopt reading_jobs`: the table of a legacy system gets failure handling, and loses nothing."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from tests.support.postgres import execute, fetch, fresh_database
 
 
 def test_the_table_gets_what_the_document_says(earlier: str) -> None:
-    """Seven columns, three constraints, three indexes and the function; not a byte of the old columns changes."""
+    """Seven columns, three constraints, three indexes and the function; the old columns do not change."""
     before = fetch(earlier, ROWS)
     assert "nothing to do" not in adopt(earlier).stdout
     columns = fetch(
@@ -55,7 +55,7 @@ def test_the_table_gets_what_the_document_says(earlier: str) -> None:
 
 
 def test_columns_and_the_function_say_what_they_are(earlier: str) -> None:
-    """Comments come with what is added, and one of others stays."""
+    """Added objects have comments, and existing comments stay."""
     execute(earlier, "ALTER TABLE public.reading_jobs ADD COLUMN retry_reason text")
     execute(earlier, "COMMENT ON COLUMN public.reading_jobs.retry_reason IS 'own words'")
     adopt(earlier)
@@ -74,8 +74,8 @@ def test_columns_and_the_function_say_what_they_are(earlier: str) -> None:
     assert json.loads(adopt(earlier, "--json").stdout)["changes"] == ["comment on error_code"]
 
 
-def test_views_that_were_made_before_the_columns_are_told(earlier: str) -> None:
-    """A view of all columns does not get new ones by itself; one that chose its columns has what it wants."""
+def test_views_without_the_new_columns_are_listed(earlier: str) -> None:
+    """A view of all columns does not get new ones; one with a column list is complete."""
     execute(
         earlier,
         "CREATE VIEW public.everything AS SELECT * FROM public.reading_jobs WHERE status <> 'cancelled'",
@@ -93,8 +93,8 @@ def test_views_that_were_made_before_the_columns_are_told(earlier: str) -> None:
     assert json.loads(adopt(earlier, "--dry-run", "--json").stdout)["views"] == ['public."All of it"']
 
 
-def test_a_second_time_changes_nothing(earlier: str) -> None:
-    """No row of the catalog is written again, and the answer says so."""
+def test_a_second_run_changes_nothing(earlier: str) -> None:
+    """No row of the catalog is written again, and the output says so."""
     adopt(earlier)
     before = facts(earlier)
     assert "nothing to do" in adopt(earlier).stdout
@@ -103,7 +103,7 @@ def test_a_second_time_changes_nothing(earlier: str) -> None:
 
 
 def test_a_dry_run_prints_what_the_real_one_does(earlier: str) -> None:
-    """It changes nothing; what it prints can be run by hand, and nothing is left to do then."""
+    """It changes nothing; its output can be run by hand, and nothing is left to do then."""
     before = facts(earlier)
     script = adopt(earlier, "--dry-run").stdout
     planned = json.loads(adopt(earlier, "--dry-run", "--json").stdout)
@@ -147,8 +147,8 @@ def test_a_dry_run_prints_what_the_real_one_does(earlier: str) -> None:
         ("FORCE ROW LEVEL SECURITY, OWNER TO pg_monitor", "row-level security"),
     ],
 )
-def test_what_stands_in_the_way_is_named(earlier: str, change: str, said: str) -> None:
-    """A table that is something else is refused with the reason, and nothing of it changes."""
+def test_obstacles_are_named(earlier: str, change: str, said: str) -> None:
+    """A table of another kind is refused with the reason, and does not change."""
     if "odd" in change:
         execute(earlier, 'ALTER TABLE public.reading_jobs DROP CONSTRAINT "job states"')
         execute(earlier, "DELETE FROM public.reading_jobs WHERE status <> 'pending'")
@@ -164,8 +164,8 @@ def test_what_stands_in_the_way_is_named(earlier: str, change: str, said: str) -
     assert facts(earlier) == before
 
 
-def test_states_that_are_not_among_the_eight(earlier: str) -> None:
-    """Rows with other words keep their table as it is, and are named."""
+def test_unknown_states_are_refused(earlier: str) -> None:
+    """Rows with other words leave the table as it is, and are named."""
     execute(
         earlier,
         'ALTER TABLE public.reading_jobs DROP CONSTRAINT "job states"',
@@ -176,8 +176,8 @@ def test_states_that_are_not_among_the_eight(earlier: str) -> None:
     assert facts(earlier) == before
 
 
-def test_an_index_of_that_name_that_is_another(earlier: str) -> None:
-    """It is refused by name; the right one, made by hand, is left alone."""
+def test_another_index_of_that_name_is_refused(earlier: str) -> None:
+    """It is refused by name; the right one, created by hand, is kept."""
     adopt(earlier)
     execute(
         earlier,
@@ -187,8 +187,8 @@ def test_an_index_of_that_name_that_is_another(earlier: str) -> None:
     assert "another idx_reading_jobs_error_code" in adopt(earlier, exit_code=1).stderr
 
 
-def test_what_an_earlier_attempt_left(earlier: str) -> None:
-    """Columns without default and with nulls, a part of the indexes, a function of the document: all is completed."""
+def test_a_partial_adoption_is_completed(earlier: str) -> None:
+    """Columns without default and with nulls, some of the indexes, a documented function: all is completed."""
     execute(
         earlier,
         "ALTER TABLE public.reading_jobs ADD COLUMN retry_count integer, ADD COLUMN max_retries integer DEFAULT 5, "
@@ -213,14 +213,14 @@ def test_what_an_earlier_attempt_left(earlier: str) -> None:
 
 
 def test_a_function_with_another_answer_is_replaced(earlier: str) -> None:
-    """Whatever had the name before, its callers find the one of the document."""
+    """Whatever had the name before, its callers find the documented one."""
     execute(earlier, "CREATE FUNCTION public.check_reading_timeouts() RETURNS integer LANGUAGE sql AS 'SELECT 42'")
     adopt(earlier)
     assert [tuple(row) for row in fetch(earlier, CHECK)] == [(0, [])]
 
 
 def test_a_narrow_column_and_another_schema(database: str) -> None:
-    """Words in a varchar, and names that need quotes, are as good."""
+    """Words in a varchar, and names that need quotes."""
     execute(
         database,
         'CREATE SCHEMA "Old Data"',
@@ -238,8 +238,8 @@ def test_a_narrow_column_and_another_schema(database: str) -> None:
     assert "nothing to do" in adopt(database, "--schema", "Old Data").stdout
 
 
-def test_what_is_no_table(database: str) -> None:
-    """Nothing there, Langlauf's own view, another view: each is told apart. A file is no database."""
+def test_anything_but_a_table_is_refused(database: str) -> None:
+    """Nothing there, Langlauf's own view, another view: each has its own message. A file is no database."""
     assert "there is no table public.reading_jobs" in adopt(database, exit_code=1).stderr
     migrate(database)
     assert "Langlauf's own view" in adopt(database, exit_code=1).stderr

@@ -1,4 +1,4 @@
-"""The table of an earlier system once it is adopted: its function, the store beside it, locks, and who may call it."""
+"""The adopted table of a legacy system: its function, the store beside it, locks, and rights."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ from tests.support.postgres import address, execute, fetch, fresh_database, own_
 
 
 def overdue(url: str, seconds: int = 121, **values: object) -> str:
-    """A row that has been generating for so long by the database's clock; its id."""
+    """Insert a row that has been generating for so long by the database's clock; return its id."""
     columns = ", ".join(("status", "started_at", *values))
     given = ", ".join(("'generating'", f"now() - interval '{seconds} s'", *map(str, values.values())))
     [[found]] = fetch(url, f"INSERT INTO public.reading_jobs ({columns}) VALUES ({given}) RETURNING id")
@@ -27,13 +27,13 @@ def overdue(url: str, seconds: int = 121, **values: object) -> str:
 
 
 def row(url: str, job_id: str) -> Any:
-    """One row of the table."""
+    """Return one row of the table."""
     [found] = fetch(url, "SELECT * FROM public.reading_jobs WHERE id = $1", job_id)
     return found
 
 
-def test_what_takes_too_long_is_found(earlier: str) -> None:
-    """Over 120 seconds, with retries left or without; what is younger, has no start or another state stays."""
+def test_overdue_rows_are_found(earlier: str) -> None:
+    """Over 120 seconds, with or without retries left; younger rows, rows without a start or in another state stay."""
     adopt(earlier)
     before = fetch(earlier, ROWS)
     again, spent = overdue(earlier), overdue(earlier, retry_count=3)
@@ -64,8 +64,8 @@ def test_what_takes_too_long_is_found(earlier: str) -> None:
     assert fetch(earlier, ROWS) == before
 
 
-def test_the_message_is_filled_where_there_is_a_column_for_it(earlier: str) -> None:
-    """A table that has `error` gets the message there, with whether a retry is left."""
+def test_the_error_column_gets_the_message(earlier: str) -> None:
+    """A table with a column `error` gets the message, and whether a retry is left."""
     execute(earlier, "ALTER TABLE public.reading_jobs ADD COLUMN error text")
     adopt(earlier)
     again, spent = overdue(earlier), overdue(earlier, retry_count=3)
@@ -75,8 +75,8 @@ def test_the_message_is_filled_where_there_is_a_column_for_it(earlier: str) -> N
     assert "nothing to do" in adopt(earlier).stdout
 
 
-def test_two_calls_take_each_row_once(earlier: str) -> None:
-    """Neither waits for the other, nor for a row that somebody else has in hand."""
+def test_concurrent_calls_take_each_row_once(earlier: str) -> None:
+    """Neither waits for the other, nor for a row that is locked."""
     adopt(earlier)
     held, free = overdue(earlier), overdue(earlier)
 
@@ -104,8 +104,8 @@ async def connected(url: str) -> Any:
         await connection.close()
 
 
-def test_the_index_finds_them(earlier: str) -> None:
-    """The function's question can be answered from the index that is there for it."""
+def test_the_index_is_used(earlier: str) -> None:
+    """The planner uses the index for the query of the function."""
     adopt(earlier)
     execute(
         earlier,
@@ -124,8 +124,8 @@ def test_the_index_finds_them(earlier: str) -> None:
 
 
 @pytest.mark.parametrize("first", ["migrate", "adopt"])
-def test_the_store_in_the_same_database(earlier: str, first: str) -> None:
-    """Whichever comes first, and however often Langlauf starts: the function works on the adopted table."""
+def test_the_store_works_in_the_same_database(earlier: str, first: str) -> None:
+    """In either order, and after any number of starts, the function works on the adopted table."""
     for step in (migrate, adopt) if first == "migrate" else (adopt, migrate):
         step(earlier)
     before = facts(earlier)
@@ -141,8 +141,8 @@ def test_the_store_in_the_same_database(earlier: str, first: str) -> None:
 # -- locks -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_table_in_use_is_waited_for(earlier: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each wait is short, so that others get through; it is tried again until the table is free."""
+def test_a_locked_table_is_retried(earlier: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each lock wait is short, so that others get through; it is retried until the table is free."""
     monkeypatch.setattr(adopting, "LOCK_SECONDS", 0.1)
     monkeypatch.setattr(adopting, "PAUSE_SECONDS", 0.05)
 
@@ -163,8 +163,8 @@ def test_a_table_in_use_is_waited_for(earlier: str, monkeypatch: pytest.MonkeyPa
     assert "nothing to do" in adopt(earlier).stdout
 
 
-def test_a_table_that_stays_in_use(earlier: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the end it is given up, and nothing was changed."""
+def test_a_table_that_stays_locked_is_given_up(earlier: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the end it gives up, and nothing was changed."""
     monkeypatch.setattr(adopting, "LOCK_SECONDS", 0.1)
     monkeypatch.setattr(adopting, "PATIENCE_SECONDS", 0.5)
     before = facts(earlier)
@@ -179,7 +179,7 @@ def test_a_table_that_stays_in_use(earlier: str, monkeypatch: pytest.MonkeyPatch
     assert facts(earlier) == before
 
 
-def test_two_adopt_at_once(earlier: str) -> None:
+def test_concurrent_adoptions(earlier: str) -> None:
     """One does it, the other finds nothing left to do."""
 
     async def run() -> None:
@@ -194,7 +194,7 @@ def test_two_adopt_at_once(earlier: str) -> None:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[str]:
-    """A server of these tests' own, with the roles of callers, a keeper of the table and a login of each kind."""
+    """A server with the roles of callers, an owner of the table and a login of each kind."""
     with own_server() as server:
         execute(
             server.url(),
@@ -207,7 +207,7 @@ def cluster() -> Iterator[str]:
 
 
 def called_by(url: str, role: str) -> tuple[int, int]:
-    """How many jobs a caller is told of, and how many by name."""
+    """Return how many jobs a caller is told of, and how many by id."""
 
     async def run() -> tuple[int, int]:
         async with connected(url) as connection:
@@ -219,8 +219,8 @@ def called_by(url: str, role: str) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("by", ["postgres", "keeper"])
-def test_who_may_call_it(cluster: str, by: str) -> None:
-    """Callers of the document and nobody else, also where the database gives everything away; ids for the trusted."""
+def test_only_documented_roles_may_call(cluster: str, by: str) -> None:
+    """Only documented callers, also if the database grants everything; ids only for trusted roles."""
     with fresh_database(server=cluster) as url:
         execute(
             url, EARLIER, "GRANT CREATE ON SCHEMA public TO keeper", "ALTER TABLE public.reading_jobs OWNER TO keeper"
@@ -245,8 +245,8 @@ def test_who_may_call_it(cluster: str, by: str) -> None:
             assert (count, len(ids)) == (1, shown), login
 
 
-def test_roles_may_be_missing(earlier: str) -> None:
-    """Where there are no such roles, the owner alone may call it."""
+def test_without_roles_only_the_owner_may_call(earlier: str) -> None:
+    """Without such roles, only the owner may call it."""
     done = json.loads(adopt(earlier, "--json").stdout)
     assert not [change for change in done["changes"] if change.endswith("may call it") and "nobody" not in change]
     assert fetch(earlier, "SELECT proacl::text FROM pg_proc WHERE proname = 'check_reading_timeouts'") == [
@@ -254,8 +254,8 @@ def test_roles_may_be_missing(earlier: str) -> None:
     ]
 
 
-def test_whoever_may_not_change_the_table(cluster: str) -> None:
-    """The database's own words say why, and nothing was changed."""
+def test_a_login_that_may_not_change_the_table_is_refused(cluster: str) -> None:
+    """The database's message says why, and nothing was changed."""
     with fresh_database(server=cluster) as url:
         execute(url, EARLIER)
         before = facts(url)

@@ -1,4 +1,4 @@
-"""A batch whose answer was lost is sent again under its id: it is carried out once, and answered the same."""
+"""A batch whose response was lost is sent again under its id: it runs once, with the same outcome."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -21,7 +21,7 @@ Scene = Callable[[list[PostgresStore], SetClock], Awaitable[None]]
 
 
 def _play(scene: Scene) -> None:
-    """Two hosts at one database: a batch may be sent again while it is still under way."""
+    """Two hosts at one database: a batch may be sent again while it still runs."""
 
     async def main() -> None:
         clock = SetClock()
@@ -36,8 +36,8 @@ def _play(scene: Scene) -> None:
     asyncio.run(main())
 
 
-def test_submissions_sent_again_are_accepted_once() -> None:
-    """At the same moment, and later; with one that was refused among them."""
+def test_repeated_submissions_are_accepted_once() -> None:
+    """At the same moment, and later; with a refused one among them."""
 
     async def scene(stores: list[PostgresStore], clock: SetClock) -> None:
         batch = [new_job(clock, idempotency_key=f"k-{n}", max_waiting_org=3) for n in range(4)]
@@ -58,8 +58,8 @@ def test_submissions_sent_again_are_accepted_once() -> None:
     _play(scene)
 
 
-def test_writes_sent_again_are_written_once() -> None:
-    """Whatever they were; one that was refused is refused again, although its job could be written to by then."""
+def test_repeated_writes_are_written_once() -> None:
+    """All kinds; a refused one is refused again, although its job could be written to by then."""
 
     async def scene(stores: list[PostgresStore], clock: SetClock) -> None:
         jobs = [await accept(stores[0], clock) for _ in range(4)]
@@ -93,8 +93,8 @@ def test_writes_sent_again_are_written_once() -> None:
     _play(scene)
 
 
-def test_a_claim_asked_again_gives_what_it_gave() -> None:
-    """And nothing more, although more waits; a claim that gave nothing may give something when it is asked again."""
+def test_a_repeated_claim_returns_the_same_jobs() -> None:
+    """And nothing more, although more waits; a claim that found nothing may find something when it is repeated."""
 
     async def scene(stores: list[PostgresStore], clock: SetClock) -> None:
         for _ in range(4):

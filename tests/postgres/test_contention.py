@@ -1,4 +1,4 @@
-"""Several stores that do everything at once: a seeded share of what `python -m tests.postgres.contention` runs."""
+"""Several stores that do everything concurrently: a seeded share of `python -m tests.postgres.contention`."""
 
 import asyncio
 
@@ -13,8 +13,8 @@ SECONDS = 3.0
 BASE = choose_seed()
 
 
-def test_stores_that_do_everything_at_once_keep_every_promise() -> None:
-    """Limits hold at every moment; each job has the one end that a caller was told of; nobody hears of a deadlock."""
+def test_concurrent_stores_keep_every_promise() -> None:
+    """Limits hold at every moment; each job has the end that its caller was answered; no caller sees a deadlock."""
     with migrated_database() as url:
         ledger = asyncio.run(contend(url, SECONDS, BASE))
         assert judge(url, ledger) == []
@@ -22,8 +22,8 @@ def test_stores_that_do_everything_at_once_keep_every_promise() -> None:
     assert ledger.done["looks"] > 0
 
 
-def test_a_lost_end_a_second_end_and_a_lost_snapshot_are_seen() -> None:
-    """What judges can say no."""
+def test_planted_faults_are_detected() -> None:
+    """The verdicts can fail."""
     with migrated_database() as url:
         ledger = asyncio.run(contend(url, 0.5, BASE))
         assert judge(url, ledger) == []
@@ -36,8 +36,8 @@ def test_a_lost_end_a_second_end_and_a_lost_snapshot_are_seen() -> None:
         assert "jobs were accepted" in found
 
 
-def test_claims_that_do_not_take_turns_are_seen() -> None:
-    """Without the lock on the virtual clock two hosts count the same free slots, and more runs than may."""
+def test_unserialised_claims_are_detected() -> None:
+    """Without the lock on the virtual clock two hosts count the same free slots, and exceed the limit."""
     turn = Edit("claim", "FROM lane_clock FOR UPDATE;", "FROM lane_clock;")
 
     def exceeded(seed: int) -> bool:
@@ -46,7 +46,7 @@ def test_claims_that_do_not_take_turns_are_seen() -> None:
             execute(url, turn.applied_to(definition))
             try:
                 return any("run" in words for words in asyncio.run(contend(url, 2.0, seed)).wrong)
-            except StoreUnhealthy:  # they wait for each other in a circle
+            except StoreUnhealthy:  # a deadlock
                 return True
 
     assert any(exceeded(seed) for seed in range(BASE, BASE + 10))

@@ -1,4 +1,4 @@
-"""The program on PostgreSQL: servers and a worker that share the database alone, with a login that owns nothing."""
+"""The program on PostgreSQL: servers and a worker that share only the database, with a login that owns nothing."""
 
 import asyncio
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _LOGIN = "langlauf_serving"
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[str]:
-    """The URL of a database that its owner has migrated, for a login that may only call functions."""
+    """Return the URL of a migrated database for a login that may only call functions."""
     with fresh_database() as url:
         asyncio.run(migrate_database(url))
         let_in(url, _LOGIN)
@@ -31,14 +31,14 @@ def store() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def servers(store: str) -> Iterator[list[ServerProcess]]:
-    """Two servers that do not work, and a worker beside them."""
+    """Two servers without workers, and a worker."""
     with ExitStack() as stack:
         stack.enter_context(working(store))
         yield [stack.enter_context(serving(store, settings={"LANGLAUF_WORKERS": "0"})) for _ in range(2)]
 
 
-def test_any_server_knows_what_another_accepted(servers: list[ServerProcess]) -> None:
-    """A job submitted to one is worked on by a worker elsewhere and followed at the other; another org sees nothing."""
+def test_every_server_sees_every_job(servers: list[ServerProcess]) -> None:
+    """A job submitted to one runs on a worker elsewhere and is followed at the other; another org sees nothing."""
     first, second = (server.url for server in servers)
     with Client(first, "org-a") as client, Client(second, "org-a") as beside, Client(second, "org-b") as stranger:
         job = client.submit("steps", count=3)
@@ -51,8 +51,8 @@ def test_any_server_knows_what_another_accepted(servers: list[ServerProcess]) ->
             stranger.job(job.job_id).status()
 
 
-def test_the_password_is_nowhere(servers: list[ServerProcess], store: str) -> None:
-    """Neither in logs nor in what health and readiness say; the database is named by its host and its name."""
+def test_the_password_is_not_disclosed(servers: list[ServerProcess], store: str) -> None:
+    """Neither in logs nor in health and readiness; the database is named by its host and its name."""
     shown = f"postgresql://{store.rpartition('@')[2]}"
     for server in servers:
         assert any(f"store={shown}" in line for line in server.log)
@@ -62,14 +62,14 @@ def test_the_password_is_nowhere(servers: list[ServerProcess], store: str) -> No
 
 @pytest.mark.parametrize("command", [["keys", "list"], ["sweep"], ["cleanup", "--dry-run"], ["migrate", "--json"]])
 def test_commands_work_with_the_same_login(store: str, command: list[str]) -> None:
-    """Whatever is done to a running store needs no more rights than running it."""
+    """Commands on a running store need no more rights than the server."""
     said = CliRunner().invoke(main, [*command, "--store", store])
     assert said.exit_code == 0, said.output
     assert _SECRET not in said.output
 
 
-def test_every_server_tells_the_same_of_the_store(servers: list[ServerProcess]) -> None:
-    """What waits, runs and works, with rights on functions alone; of its own, each tells its connections."""
+def test_every_server_reports_the_same_figures(servers: list[ServerProcess]) -> None:
+    """Waiting and running jobs and workers, with rights on functions alone; connections are those of each server."""
     with Client(servers[0].url, "org-a") as client:
         client.submit("steps", count=1).result(timeout=60)
     for server in servers:
@@ -86,7 +86,7 @@ def test_every_server_tells_the_same_of_the_store(servers: list[ServerProcess]) 
 
 
 def test_endpoints_and_deliveries_are_the_same_at_every_server(servers: list[ServerProcess], store: str) -> None:
-    """Added at one, changed at the other, listed by a command; a job that is done again tells the same people."""
+    """Added at one, changed at the other, listed by a command; a retried job keeps its subscriptions."""
     org = {"X-Org-Id": "org-hooks"}
     with (
         httpx2.Client(base_url=servers[0].url, headers=org, trust_env=False) as first,

@@ -1,4 +1,4 @@
-"""The feed while hosts commit in any order: nothing is passed over, and each job's events come in their order."""
+"""The feed while hosts commit in any order: no event is missed, and each job's events come in order."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ from tests.support.postgres_stores import migrated_database
 from tests.support.stores import SetClock
 from tests.support.submissions import ORG, new_job
 
-#: A job of which nothing but events is there.
+#: A job with nothing but events.
 _LATE = "01a1ec83-4ddf-7703-b81f-c1d4b9bb0315"
 _INSERT = """
 INSERT INTO langlauf.event_rows (org_id, job, event_seq, event_type, occurred_at, actor_type, payload_json, event_id,
@@ -37,7 +37,7 @@ async def _opened(url: str) -> AsyncIterator[tuple[PostgresStore, asyncpg.Connec
 
 
 class Reader:
-    """Reads on, page by page, and remembers what it saw."""
+    """Reads page by page, and records what it saw."""
 
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
@@ -45,7 +45,7 @@ class Reader:
         self.after: FeedPosition | None = None
 
     async def read(self) -> bool:
-        """What there is now; whether something is held back."""
+        """Read what there is; return whether something is held back."""
         while True:
             page = await self._store.tenant(ORG).feed(FeedRequest(after=self.after, limit=2))
             self.seen += page.events
@@ -54,19 +54,19 @@ class Reader:
                 return page.held
 
     async def read_all(self) -> None:
-        """Until nothing is held back: another test may keep a transaction open on the same server."""
+        """Read until nothing is held back: another test may keep a transaction open on the same server."""
         async with asyncio.timeout(60):
             while await self.read():  # noqa: ASYNC110 - nobody tells when a transaction of others ends
                 await asyncio.sleep(0.01)
 
     @property
     def told(self) -> list[tuple[str, int]]:
-        """Which event of which job, in the order they came."""
+        """Return the events by job and number, in the order they came."""
         return [(one.event.job_id, one.event.event_seq) for one in self.seen]
 
 
-def test_what_commits_late_is_not_passed_over() -> None:
-    """A transaction is held open while others come and go; a reader waits for it, and gets it first."""
+def test_a_late_commit_is_not_missed() -> None:
+    """A transaction is open while others commit; a reader waits for it, and gets it first."""
 
     async def main(url: str) -> None:
         async with _opened(url) as (store, late):
@@ -92,7 +92,7 @@ def test_what_commits_late_is_not_passed_over() -> None:
         asyncio.run(main(url))
 
 
-def test_a_transaction_that_began_earlier_and_waited_comes_behind_what_it_saw() -> None:
+def test_a_waiting_transaction_comes_behind_what_it_saw() -> None:
     """It has the older number, and writes the next event of a job whose first was committed meanwhile."""
 
     async def main(url: str) -> None:
@@ -112,8 +112,8 @@ def test_a_transaction_that_began_earlier_and_waited_comes_behind_what_it_saw() 
         asyncio.run(main(url))
 
 
-def test_places_of_the_end_that_a_server_lost_are_good() -> None:
-    """Its state was set back: the marks of what was lost are given out again, under another timeline."""
+def test_places_stay_valid_after_a_restored_server() -> None:
+    """A restored server issues lost marks again, under another timeline."""
 
     async def main(url: str) -> None:
         async with _opened(url) as (store, _):
@@ -121,7 +121,7 @@ def test_places_of_the_end_that_a_server_lost_are_good() -> None:
             await store.submit(new_job(SetClock(), job_id="kept"))
             await reader.read_all()
             place = reader.seen[-1].place
-            # A server that was set back has another timeline, and has not come to that transaction yet.
+            # A restored server has another timeline, and has not reached that transaction yet.
             lost = msgspec.structs.replace(place, life=f"{place.life}0", mark=place.mark + 1_000_000, at=place.at + 1)
             await store.submit(new_job(SetClock(), job_id="new"))
             for one in (lost, msgspec.structs.replace(lost, life=place.life)):
@@ -134,8 +134,8 @@ def test_places_of_the_end_that_a_server_lost_are_good() -> None:
         asyncio.run(main(url))
 
 
-def test_places_are_good_after_a_dump_was_read_into_another_database() -> None:
-    """Marks that were counted elsewhere, however high, stand in nobody's way."""
+def test_places_stay_valid_after_a_dump_and_restore() -> None:
+    """Marks of another database, however high, do not interfere."""
 
     async def before(url: str) -> list[FeedPosition]:
         async with _opened(url) as (store, connection):
@@ -160,5 +160,5 @@ def test_places_are_good_after_a_dump_was_read_into_another_database() -> None:
 
     with migrated_database() as url:
         places = asyncio.run(before(url))
-        with fresh_database(template=urlsplit(url).path.strip("/")) as copy:  # as a dump does, it brings every column
+        with fresh_database(template=urlsplit(url).path.strip("/")) as copy:  # a dump restores every column
             asyncio.run(after(copy, places))

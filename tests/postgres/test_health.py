@@ -1,4 +1,4 @@
-"""The health of a database: one that only reads is unwell, one whose readers are slow is not."""
+"""The health of a database: a read-only one is unhealthy, one with slow reads is not."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -13,7 +13,7 @@ from tests.support.postgres import execute
 from tests.support.postgres_stores import migrated_database
 
 _SHORT = 0.3
-#: As after a failover: every session ends, and new ones are as they are now.
+#: As after a failover: every session ends, and new ones have the new settings.
 _END_SESSIONS = (
     "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
     " WHERE datname = current_database() AND pid <> pg_backend_pid()"
@@ -37,8 +37,8 @@ def _play(scene: Callable[[PostgresStore, str], Awaitable[None]]) -> None:
         asyncio.run(main(url))
 
 
-def test_a_database_that_only_reads_is_unwell_until_it_writes() -> None:
-    """What only reads is answered; a program does not start on it, and one that runs finds it well again."""
+def test_a_read_only_database_is_unhealthy_until_it_accepts_writes() -> None:
+    """Reads are answered; a program does not start on it, and a running one recovers."""
 
     async def scene(store: PostgresStore, url: str) -> None:
         await store.health.admit()
@@ -56,8 +56,8 @@ def test_a_database_that_only_reads_is_unwell_until_it_writes() -> None:
     _play(scene)
 
 
-def test_a_read_that_takes_too_long_makes_no_database_unwell() -> None:
-    """A caller could otherwise take a server out of service with one slow question."""
+def test_a_slow_read_does_not_make_the_database_unhealthy() -> None:
+    """A caller could otherwise take a server out of service with one slow query."""
 
     async def scene(store: PostgresStore, _: str) -> None:
         with pytest.raises(StoreUnavailable) as raised:

@@ -1,4 +1,4 @@
-"""A field of a job in PostgreSQL: one column, and all that reads and writes jobs has it."""
+"""A field of a job in PostgreSQL: one column, and all reads and writes have it."""
 
 import asyncio
 from pathlib import Path
@@ -15,20 +15,20 @@ from tests.support.postgres import fetch
 from tests.support.stores import SetClock
 from tests.support.submissions import accept, read_job
 
-#: How the view of jobs begins.
+#: The beginning of the view of jobs.
 VIEW = ", ".join(JOB_FIELDS[:5])
 FIRST_COLUMN = "SELECT attname FROM pg_attribute WHERE attrelid = 'langlauf.job_views'::regclass AND attnum = 1"
 
 
 def test_a_new_field_is_one_column(database: str, tmp_path: Path) -> None:
-    """A program with a field more keeps it, shows it, describes it, exports, imports and copies it."""
+    """A program with another field stores, shows, describes, exports, imports and copies it."""
     told = ask(program_with_a_note(tmp_path), database, tmp_path)
     assert told.pop("document") is not None
     assert told == dict.fromkeys(("wire", "client", "export", "copy"), NOTE)
 
 
 def test_a_host_reads_jobs_beside_one_of_a_later_release(database: str) -> None:
-    """That one has replaced the views: a field that this one does not know stands among the others."""
+    """The later release has replaced the views: an unknown field stands among the others."""
     ours = functions_in()
     theirs = [step._replace(sql=step.sql.replace(f"SELECT {VIEW}", f"SELECT kept AS later, {VIEW}")) for step in ours]
     assert theirs != ours

@@ -1,4 +1,4 @@
-"""What callers of the earlier schema find in `public`: two functions and a view, and who may use them."""
+"""What legacy callers find in `public`: two functions and a view, and who may use them."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ LONG: dict[str, Any] = {"timeout_seconds": 2 * HOUR}
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[str]:
-    """A server of these tests' own: roles belong to a server, and here they come and go."""
+    """A server for these tests, as roles belong to a server."""
     with own_server() as server:
         yield server.url()
 
@@ -50,7 +50,7 @@ def place(cluster: str) -> Iterator[str]:
 
 
 def play(url: str, scene: Scene, *, seconds_ago: float = HOUR) -> None:
-    """Runs a scene on the store, by a clock that is as far behind the database's."""
+    """Run a scene on the store, with a clock that is behind the database's."""
 
     async def main() -> None:
         clock = SetClock(after(SystemClock().now(), -seconds_ago))
@@ -64,13 +64,13 @@ def play(url: str, scene: Scene, *, seconds_ago: float = HOUR) -> None:
 
 
 async def nothing(_store: Any, _clock: SetClock) -> None:
-    """Only the schema is made."""
+    """Only create the schema."""
 
 
 async def claimed(
     store: Any, clock: SetClock, slots: int = 1, lease_seconds: float = LEASE_SECONDS, **rules: Any
 ) -> list[Claim]:
-    """Jobs that a worker holds: until the clock of the scene says otherwise."""
+    """Return jobs that a worker holds by the clock of the scene."""
     for _ in range(slots):
         await accept(store, clock, **rules)
     request = ClaimRequest(
@@ -82,15 +82,15 @@ async def claimed(
 
 
 async def overdue(store: Any, clock: SetClock) -> None:
-    """One job of each kind that a sweep takes back, with ids in this order."""
+    """Create one job of each kind that a sweep ends, with ids in this order."""
     short: dict[str, Any] = {"timeout_seconds": 1.0}
     for number, rules in enumerate((short, short | {"max_retries": 0}, LONG, LONG)):
         await claimed(store, clock, job_id=f"00000000-0000-4000-8000-00000000000{number}", **rules)
     await JobFactory(store, clock)._ask_to_stop("00000000-0000-4000-8000-000000000003")
 
 
-def test_nothing_found(database: str) -> None:
-    """Both say so in the form of the earlier function: one row, nothing and an empty list."""
+def test_nothing_overdue(database: str) -> None:
+    """Both return one row with 0 and an empty list, like the legacy function."""
     play(database, nothing)
     for question in (JOB, READING):
         assert [tuple(row) for row in fetch(database, question)] == [(0, [])]
@@ -116,7 +116,7 @@ FROM langlauf.jobs AS job ORDER BY job.job_id
 
 @pytest.mark.parametrize("question", [JOB, READING])
 def test_it_is_the_sweep_of_the_program(postgres: str, question: str) -> None:
-    """The same jobs end up the same, with events and messages, whoever looks for them; once each."""
+    """The same jobs have the same ends, events and messages as after a sweep, once each."""
 
     async def swept(store: Any, clock: SetClock) -> None:
         await overdue(store, clock)
@@ -140,8 +140,8 @@ def test_it_is_the_sweep_of_the_program(postgres: str, question: str) -> None:
         assert [tuple(row) for row in fetch(by_caller, question)] == [(0, [])]
 
 
-def test_it_takes_all_of_them(database: str) -> None:
-    """One call goes on until nothing is left, however many pages that are."""
+def test_all_pages_are_swept(database: str) -> None:
+    """One call continues until nothing is left, over any number of pages."""
 
     async def scene(store: Any, clock: SetClock) -> None:
         await claimed(store, clock, slots=130)
@@ -152,7 +152,7 @@ def test_it_takes_all_of_them(database: str) -> None:
 
 
 def test_defaults_are_those_of_the_program(database: str) -> None:
-    """Grace, backoff and patience with lost workers are what the settings say where nobody sets them."""
+    """Grace, backoff and the limit of lost workers are the defaults of the settings."""
     play(database, nothing)
     [[body]] = fetch(database, "SELECT prosrc FROM pg_proc WHERE proname = 'check_job_timeouts'")
     given = {name: float(value) for name, value in re.findall(r"(\w+) => (\d+)", body)}
@@ -171,7 +171,7 @@ def test_defaults_are_those_of_the_program(database: str) -> None:
 
 
 def test_the_clock_is_the_database_s(database: str) -> None:
-    """A lease that lives by the database's clock stays, although its own host thinks otherwise."""
+    """A lease that is live by the database's clock stays, although its host's clock disagrees."""
 
     async def scene(store: Any, clock: SetClock) -> None:
         await claimed(store, clock)
@@ -181,8 +181,8 @@ def test_the_clock_is_the_database_s(database: str) -> None:
     assert [tuple(row) for row in fetch(database, JOB)] == [(0, [])]
 
 
-def test_two_callers_take_each_job_once(database: str) -> None:
-    """A second call does not wait for the first, and takes what it has left."""
+def test_concurrent_callers_take_each_job_once(database: str) -> None:
+    """A second call does not wait for the first, and takes the rest."""
     play(database, overdue)
 
     async def main() -> None:
@@ -204,7 +204,7 @@ def test_two_callers_take_each_job_once(database: str) -> None:
 
 
 def test_ids_that_are_no_uuids(database: str) -> None:
-    """Such jobs, which only an import brings, are taken back and counted; they cannot be named, nor shown."""
+    """Such jobs, which only an import brings, are ended and counted, but not named or shown."""
 
     async def scene(store: Any, clock: SetClock) -> None:
         await claimed(store, clock, job_id="job-1")
@@ -241,7 +241,7 @@ async def _every_state(store: Any, clock: SetClock) -> dict[str, str]:
 
 
 def test_the_view_has_the_words_of_the_earlier_schema(database: str) -> None:
-    """Each state has its word; times are times, codes are in capitals, ids are UUIDs."""
+    """Each state has its word; times are timestamps, codes are in capitals, ids are UUIDs."""
     made: dict[str, str] = {}
 
     async def scene(store: Any, clock: SetClock) -> None:
@@ -273,7 +273,7 @@ def test_the_view_has_the_words_of_the_earlier_schema(database: str) -> None:
     assert (generating["error_code"], generating["error_meta"], generating["error"]) == (None, None, None)
 
 
-def test_what_is_there_says_what_it_is(database: str) -> None:
+def test_public_objects_have_comments(database: str) -> None:
     """Both functions, the view and each of its columns have a comment."""
     play(database, nothing)
     silent = fetch(
@@ -289,7 +289,7 @@ def test_what_is_there_says_what_it_is(database: str) -> None:
 
 
 def test_a_worker_lost_after_a_timeout_is_no_timeout(database: str) -> None:
-    """What counts is how the last attempt ended."""
+    """The end of the last attempt counts."""
 
     async def scene(store: Any, clock: SetClock) -> None:
         [claim] = await claimed(store, clock, lease_seconds=HOUR)
@@ -309,8 +309,8 @@ def test_a_worker_lost_after_a_timeout_is_no_timeout(database: str) -> None:
 
 
 @pytest.mark.parametrize("meta", ['{"a":"\\u0000"}', '{"a":"\\ud800"}', '{"a":1e999999}', "no JSON"])
-def test_details_that_cannot_be_shown(database: str, meta: str) -> None:
-    """One row with details that the type cannot hold does not keep the others from a reader."""
+def test_details_that_jsonb_cannot_hold(database: str, meta: str) -> None:
+    """One row with details that jsonb cannot hold does not fail the query."""
 
     async def scene(store: Any, clock: SetClock) -> None:
         await JobFactory(store, clock).failed()
@@ -328,8 +328,8 @@ def test_details_that_cannot_be_shown(database: str, meta: str) -> None:
     ]
 
 
-def test_what_an_earlier_system_has_stays(database: str) -> None:
-    """Its table and its function are not touched; ours is there beside them."""
+def test_legacy_objects_are_not_replaced(database: str) -> None:
+    """Its table and function are not touched; ours exists beside them."""
     execute(
         database,
         "CREATE TABLE public.reading_jobs (id uuid PRIMARY KEY, status text)",
@@ -345,8 +345,8 @@ def test_what_an_earlier_system_has_stays(database: str) -> None:
     } == {"public.check_job_timeouts()"}
 
 
-def test_a_schema_that_was_dropped_is_made_again(database: str) -> None:
-    """What it left in `public` is taken over: the view is back, both functions work, and the schema is intact."""
+def test_a_dropped_schema_is_created_again(database: str) -> None:
+    """What it left in `public` is replaced: the view is back, both functions work, and the schema is intact."""
     play(database, overdue)
     execute(database, "DROP SCHEMA langlauf CASCADE")
     left = fetch(database, "SELECT proname::text FROM pg_proc WHERE pronamespace = 'public'::regnamespace ORDER BY 1")
@@ -360,7 +360,7 @@ def test_a_schema_that_was_dropped_is_made_again(database: str) -> None:
 
 
 def test_a_function_of_others_is_not_replaced(database: str) -> None:
-    """The start says which one is in the way, and nothing is made."""
+    """The start names it, and creates nothing."""
     execute(database, "CREATE FUNCTION public.check_job_timeouts() RETURNS integer LANGUAGE sql AS 'SELECT 42'")
     with pytest.raises(LanglaufError, match="check_job_timeouts"):
         play(database, nothing)
@@ -369,7 +369,7 @@ def test_a_function_of_others_is_not_replaced(database: str) -> None:
 
 
 def refused(url: str, role: str, question: str) -> bool:
-    """Whether a role that is set may not ask this."""
+    """Whether a role may not run this."""
     try:
         as_role(url, role, question)
     except asyncpg.InsufficientPrivilegeError:
@@ -378,7 +378,7 @@ def refused(url: str, role: str, question: str) -> bool:
 
 
 def as_role(url: str, role: str, question: str) -> list[Any]:
-    """The rows that a session sees after it has set a role, as a gateway does for its callers."""
+    """Return the rows that a session sees after SET ROLE, as a gateway does."""
 
     async def main() -> list[Any]:
         connection = await asyncpg.connect(url)
@@ -396,14 +396,14 @@ VIEW = "SELECT id, status, error_meta FROM reading_jobs"
 
 
 def given(url: str) -> set[tuple[str, str]]:
-    """What others than its owner may do with the view."""
+    """Return the rights of others on the view."""
     asked = "SELECT grantee::regrole::text, privilege_type FROM pg_class, aclexplode(relacl)"
     rows = fetch(url, f"{asked} WHERE oid = 'public.reading_jobs'::regclass AND grantee <> relowner")
     return {(row[0], row[1]) for row in rows}
 
 
-def test_nobody_else_may_call(place: str) -> None:
-    """Without the roles of callers, functions and view are for the owner alone."""
+def test_without_roles_nothing_is_granted(place: str) -> None:
+    """Without the roles of callers, only the owner may use functions and view."""
     execute(place, "CREATE ROLE stranger LOGIN")
     play(place, overdue)
     for question in (JOB, READING, VIEW):
@@ -411,8 +411,8 @@ def test_nobody_else_may_call(place: str) -> None:
     assert fetch(place, "SELECT count(*) FROM langlauf.leases")[0][0] == 4
 
 
-def test_roles_that_are_there(place: str) -> None:
-    """`service_role` learns which jobs and reads the view; `authenticated` learns how many, and reads nothing."""
+def test_existing_roles_get_their_rights(place: str) -> None:
+    """`service_role` gets ids and reads the view; `authenticated` gets a count, and reads nothing."""
     execute(place, "CREATE ROLE service_role", "CREATE ROLE authenticated", "CREATE ROLE stranger")
     play(place, overdue)
     [[count, ids]] = as_role(place, "authenticated", JOB)
@@ -434,7 +434,7 @@ def test_roles_that_are_there(place: str) -> None:
 
 @pytest.mark.parametrize(("group", "shown"), [("authenticated", 0), ("service_role", 4)])
 def test_a_login_that_is_a_member(place: str, group: str, shown: int) -> None:
-    """Whoever logs in as a member of a role learns what the role learns."""
+    """A login that is a member of a role gets what the role gets."""
     execute(place, "CREATE ROLE service_role", "CREATE ROLE authenticated", f"CREATE ROLE member LOGIN IN ROLE {group}")
     play(place, overdue)
     [[count, ids]] = fetch(address(place, place.rpartition("/")[2], "member"), READING)
@@ -456,10 +456,10 @@ UNION SELECT relowner::regrole::text FROM pg_class WHERE oid = 'public.reading_j
     ],
     ids=["superuser", "owner of the database", "somebody else"],
 )
-def test_what_they_run_as(place: str, rights: str, owner: str) -> None:
-    """The engine's role, whichever login migrates; where `public` is not his to arrange, his own.
+def test_owner_of_the_public_functions(place: str, rights: str, owner: str) -> None:
+    """The engine's role, whichever login migrates; if it may not grant CREATE on `public`, the login itself.
 
-    So they do where the schema was dropped and is made again beside what it left.
+    The same after the schema was dropped and created again.
     """
     database = place.rpartition("/")[2]
     execute(place, "CREATE ROLE service_role", "CREATE ROLE authenticated", "CREATE ROLE keeper LOGIN CREATEROLE")
@@ -477,8 +477,8 @@ def test_what_they_run_as(place: str, rights: str, owner: str) -> None:
         execute(login, "DROP SCHEMA langlauf CASCADE")
 
 
-def test_roles_that_come_later(place: str) -> None:
-    """They get what they are meant to have with the next start, and an operator's own grant stays."""
+def test_later_roles_get_their_rights(place: str) -> None:
+    """They get their rights with the next start, and an operator's own grant stays."""
     play(place, nothing)
     execute(place, "CREATE ROLE stranger", "GRANT EXECUTE ON FUNCTION check_job_timeouts() TO stranger")
     execute(place, "CREATE ROLE service_role", "CREATE ROLE authenticated")
@@ -489,15 +489,15 @@ def test_roles_that_come_later(place: str) -> None:
     assert [tuple(row) for row in as_role(place, "stranger", JOB)] == [(0, [])]
 
 
-def test_whoever_is_let_in_by_others_learns_no_ids(place: str) -> None:
-    """Only roles that are known to be trusted do."""
+def test_other_roles_get_no_ids(place: str) -> None:
+    """Only known trusted roles do."""
     play(place, overdue)
     execute(place, "CREATE ROLE stranger", "GRANT EXECUTE ON FUNCTION check_job_timeouts() TO stranger")
     assert [tuple(row) for row in as_role(place, "stranger", JOB)] == [(4, [])]
 
 
-def test_a_database_that_gives_everything_away(place: str) -> None:
-    """Where default privileges open whatever is made in `public`, as hosted databases have it, ours stay closed."""
+def test_default_privileges_do_not_open_public_objects(place: str) -> None:
+    """If default privileges open everything in `public`, as hosted databases do, ours stay closed."""
     execute(
         place,
         *(f"CREATE ROLE {role}" for role in ("anon", "authenticated", "service_role")),
@@ -514,7 +514,7 @@ def test_a_database_that_gives_everything_away(place: str) -> None:
     assert len(as_role(place, "service_role", VIEW)) == 4
 
 
-#: Jobs that have ended, every tenth with an error; every twentieth runs, and of these some wait for a retry.
+#: Ended jobs, every tenth with an error; every twentieth runs, and some of these wait for a retry.
 _MANY = """
 INSERT INTO langlauf.jobs (job_id, org_id, analysis, status, priority_class, request_payload_hash, request_payload_ref,
     queued_at, updated_at, timeout_seconds, max_retries, trace_id, request_id, progress_percent, result_id, started_at,
@@ -545,8 +545,8 @@ WHERE status = 'running' AND next_attempt_at IS NULL
         ("idx_jobs_error_code", "jobs WHERE error_code = 'code_10'"),
     ],
 )
-def test_the_indexes_serve_their_questions(database: str, index: str, question: str) -> None:
-    """On tables of some size the planner takes each of the three for what it is meant for."""
+def test_the_planner_uses_the_indexes(database: str, index: str, question: str) -> None:
+    """On larger tables the planner uses each of the three for its query."""
     play(database, nothing)
     execute(database, "SET langlauf.copying = 'on'; " + _MANY, _LEASES, "ANALYZE")
     plan = fetch(database, f"EXPLAIN SELECT job_id FROM langlauf.{question}")

@@ -1,4 +1,4 @@
-"""Commits whose answer is lost, one by one: each is carried out once, and whoever asked is told what is so."""
+"""Commits whose response is lost: each runs once, and the caller gets the true outcome."""
 
 import asyncio
 import time
@@ -33,7 +33,7 @@ _SETTLED = 0.3
 
 
 def _first_of(function: str, loss: Loss) -> Draw:
-    """Loses the first answer of a function."""
+    """Lose the first response of a function."""
     left = [loss]
     return lambda query: left.pop() if left and function_of(query) == function else None
 
@@ -54,7 +54,7 @@ def _count(url: str, table: str) -> int:
 
 @pytest.mark.parametrize("loss", CUT)
 def test_a_submission_is_accepted_once(database: str, loss: Loss) -> None:
-    """Its answer comes with the second try, and there is one job."""
+    """Its outcome comes with the second try, and there is one job."""
 
     async def main() -> None:
         async with _behind_a_relay(database, _first_of("submit", loss)) as (relay, maker):
@@ -66,8 +66,8 @@ def test_a_submission_is_accepted_once(database: str, loss: Loss) -> None:
 
 
 @pytest.mark.parametrize("loss", CUT)
-def test_a_claim_gives_what_it_took(database: str, loss: Loss) -> None:
-    """The jobs that a lost answer named are those that the next try brings: none is left to its lease."""
+def test_a_retried_claim_returns_its_jobs(database: str, loss: Loss) -> None:
+    """The retry returns the jobs of the lost response: none is left to its lease."""
 
     async def main() -> None:
         async with _behind_a_relay(database, _first_of("claim", loss)) as (relay, maker):
@@ -81,8 +81,8 @@ def test_a_claim_gives_what_it_took(database: str, loss: Loss) -> None:
 
 @pytest.mark.parametrize("loss", CUT)
 @pytest.mark.parametrize("kind", ENDS)
-def test_an_end_is_written_once_and_told(database: str, kind: str, loss: Loss) -> None:
-    """It is no lost attempt, although its lease is gone when it is asked again."""
+def test_an_end_is_written_once_and_confirmed(database: str, kind: str, loss: Loss) -> None:
+    """It is no lost attempt, although its lease is gone at the retry."""
 
     async def main() -> None:
         async with _behind_a_relay(database, _first_of("record", loss)) as (relay, maker):
@@ -94,8 +94,8 @@ def test_an_end_is_written_once_and_told(database: str, kind: str, loss: Loss) -
 
 
 @pytest.mark.parametrize("kind", ENDS)
-def test_an_end_that_was_given_up_and_written_again_is_told(database: str, kind: str) -> None:
-    """After a silence its batch is given up; the same end under another batch finds that it stands."""
+def test_an_end_sent_again_after_a_timeout_is_confirmed(database: str, kind: str) -> None:
+    """After a silence its batch is given up; the same end in another batch finds that it was committed."""
 
     async def main() -> None:
         async with _behind_a_relay(database, _first_of("record", Loss.SILENT)) as (_, maker):
@@ -113,17 +113,17 @@ def test_an_end_that_was_given_up_and_written_again_is_told(database: str, kind:
 
 @pytest.fixture(scope="module")
 def hosted() -> Iterator[tuple[str, Callable[[], None], Callable[[], None]]]:
-    """A database on a host of its own: its URL, what cuts it off, and what heals it."""
+    """A database on a host of its own: its URL, and functions that cut and heal its network."""
     with network() as net:
         host = net.host("database")
         with own_server(listen=(host.address,), prefix=host.prefix) as server:
             yield server.url(), host.cut, host.heal
 
 
-def test_what_was_refused_is_not_carried_out_when_the_network_is_back(
+def test_a_refused_write_is_not_executed_after_the_cut(
     hosted: tuple[str, Callable[[], None], Callable[[], None]],
 ) -> None:
-    """A submission in a cut is answered in time, and nothing of it arrives afterwards."""
+    """A submission during a cut fails in time, and does not arrive afterwards."""
     url, cut, heal = hosted
 
     async def main() -> None:
@@ -146,14 +146,14 @@ def test_what_was_refused_is_not_carried_out_when_the_network_is_back(
 
 
 def test_hosts_need_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without it the tests say what they need, instead of passing over it."""
+    """Without it the tests say what they need, instead of being skipped silently."""
     monkeypatch.setattr("os.geteuid", lambda: 1_000)
     with pytest.raises(NoNetwork, match=r"CAP_NET_ADMIN.*Missing: "), network():
         pass
 
 
-def test_a_batch_hears_at_once_that_the_database_is_away() -> None:
-    """Its later rounds would each be patient again, one after the other."""
+def test_a_batch_fails_at_once_if_the_database_is_away() -> None:
+    """Its later rounds would each wait for the timeout, one after the other."""
     sent: list[list[str]] = []
 
     async def away(batch: object) -> list[object]:
@@ -165,8 +165,8 @@ def test_a_batch_hears_at_once_that_the_database_is_away() -> None:
     assert all(isinstance(answer, StoreUnavailable) for answer in answers)
 
 
-def test_one_refused_operation_spoils_no_other() -> None:
-    """Its neighbours are sent again without it, and its own later rounds are tried."""
+def test_a_refused_operation_does_not_fail_the_others() -> None:
+    """The others are sent again without it, and its own later rounds are tried."""
 
     async def send(batch: object) -> list[object]:
         operations = list(batch)  # type: ignore[call-overload]

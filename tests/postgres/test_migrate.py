@@ -1,4 +1,4 @@
-"""Migrations: once, whoever starts at the same moment; all or nothing; never by an older program."""
+"""Migrations: once, with concurrent starts; all or nothing; never by an older program."""
 
 import asyncio
 import re
@@ -19,7 +19,7 @@ from tests.support.postgres_stores import migrated_database
 
 KNOWN = migrations_in(PACKAGE)
 FUNCTIONS = functions_in()
-#: What a run says that it did, where nothing was there.
+#: The names that a run on an empty database returns.
 ALL = [*(f"{step.number:04d}_{step.name}" for step in KNOWN), "functions"]
 _LATER_TABLE = "CREATE TABLE later (org_id text NOT NULL, words text)"
 _LATER = """
@@ -35,7 +35,7 @@ $$;
 
 
 def apply(url: str, known: list[Migration], functions: list[Migration] | None = None) -> list[str]:
-    """Brings a database to what a program with these migrations and functions knows."""
+    """Migrate a database with these migrations and functions."""
 
     async def main() -> list[str]:
         connection = await asyncpg.connect(url)
@@ -48,12 +48,12 @@ def apply(url: str, known: list[Migration], functions: list[Migration] | None = 
 
 
 def later(sql: str, name: str = "later") -> list[Migration]:
-    """What a later version of the program knows."""
+    """Return the migrations of a later version."""
     return [*KNOWN, Migration(len(KNOWN) + 1, name, sql)]
 
 
 def more(sql: str) -> list[Migration]:
-    """The functions of a later version of the program."""
+    """Return the functions of a later version."""
     return [*FUNCTIONS, Migration(99, "more", sql)]
 
 
@@ -72,7 +72,7 @@ def test_ten_hosts_start_at_once(database: str) -> None:
 
 
 def test_an_older_program_leaves_a_newer_schema_alone(database: str) -> None:
-    """It says so, at the start of a store too, and changes nothing."""
+    """It says so, also when a store is opened, and changes nothing."""
     apply(database, KNOWN)
     execute(database, f"INSERT INTO langlauf.migrations (number, name) VALUES ({len(KNOWN) + 1}, 'newer')")
     with pytest.raises(SchemaTooNew, match="start the newer program"):
@@ -86,8 +86,8 @@ def test_an_older_program_leaves_a_newer_schema_alone(database: str) -> None:
 
 
 @pytest.mark.parametrize("fault", ["SELECT 1 / 0", "CREATE VIEW leaky AS SELECT * FROM jobs"])
-def test_a_schema_is_never_half_made(database: str, fault: str) -> None:
-    """A step that fails, or that would show what its reader may not see, takes all others of its run along."""
+def test_a_failed_migration_is_rolled_back(database: str, fault: str) -> None:
+    """A step that fails, or a view that would bypass row-level security, rolls back the whole run."""
     with pytest.raises(asyncpg.PostgresError):
         apply(database, KNOWN, more(fault))
     assert fetch(database, "SELECT FROM pg_namespace WHERE nspname = 'langlauf'") == []
@@ -98,19 +98,19 @@ def test_a_schema_is_never_half_made(database: str, fault: str) -> None:
     assert apply(database, KNOWN) == []
 
 
-def test_what_a_later_step_brings_is_guarded_too(database: str) -> None:
-    """Its tables have their policies, its functions their role and path, and logins that were let in may call them."""
+def test_later_objects_are_guarded(database: str) -> None:
+    """Its tables have their policies, its functions their role and search_path, and logins may call them."""
     apply(database, KNOWN)
     app = let_in(database, "langlauf_later")
     assert apply(database, later(_LATER_TABLE), more(_LATER)) == [f"{len(KNOWN) + 1:04d}_later", "functions"]
-    with pytest.raises(asyncpg.InsufficientPrivilegeError):  # what reads for one org cannot write
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):  # reads for one org cannot write
         execute(app, "SELECT langlauf.read_keeping('org-a', 'one')")
     execute(database, "INSERT INTO langlauf.later VALUES ('org-a', 'one'), ('org-b', 'two')")
     assert [tuple(row) for row in fetch(app, "SELECT * FROM langlauf.read_later('org-b')")] == [("org-b", "two")]
 
 
 def test_functions_are_replaced_as_a_whole(database: str) -> None:
-    """What a version brings is there and guarded, what it no longer has is gone; the same again changes nothing."""
+    """New functions exist and are guarded, removed ones are gone; a repeat changes nothing."""
     assert apply(database, KNOWN) == ALL
     app = let_in(database, "langlauf_later")
     tidy = "CREATE OR REPLACE FUNCTION tidy(at bigint) RETURNS void LANGUAGE sql AS 'SELECT 1 FROM lanes LIMIT 1'"
@@ -124,8 +124,8 @@ def test_functions_are_replaced_as_a_whole(database: str) -> None:
     assert kept
 
 
-def test_what_others_made_of_ours_outlives_new_functions(database: str) -> None:
-    """A view of theirs over the one for earlier callers is not taken away."""
+def test_views_of_others_survive_new_functions(database: str) -> None:
+    """A view of others over the legacy view is not dropped."""
     apply(database, KNOWN)
     execute(database, "CREATE VIEW public.theirs AS SELECT id, status FROM public.reading_jobs")
     assert apply(database, KNOWN, more("SELECT 1")) == ["functions"]
@@ -141,8 +141,8 @@ def test_no_function_is_defined_twice() -> None:
     assert [name for name in names if names.count(name) > 1] == []
 
 
-def test_the_schema_is_what_was_written_down(database: str) -> None:
-    """A change of a table or an index is seen by whoever reads the change: `schema.txt` says all."""
+def test_the_schema_matches_its_dump(database: str) -> None:
+    """A change of a table or an index shows in the diff of `schema.txt`."""
     apply(database, KNOWN)
     rows = fetch(
         database,
@@ -156,8 +156,8 @@ def test_the_schema_is_what_was_written_down(database: str) -> None:
     assert found == written, "where this was meant, schema.txt is to say the same"
 
 
-def test_hot_tables_are_looked_after_by_number(database: str) -> None:
-    """Dead rows are cleared after so many of them, not after a share of a table that holds years of jobs."""
+def test_hot_tables_are_vacuumed_by_row_count(database: str) -> None:
+    """Autovacuum starts after a number of dead rows, not after a share of a table that holds years of jobs."""
     apply(database, KNOWN)
     rows = fetch(
         database,
@@ -185,15 +185,15 @@ async def _schema(url: str) -> int:
         await connection.close()
 
 
-def test_an_empty_database_has_schema_nothing(database: str) -> None:
-    """And a migrated one the number of its last step."""
+def test_an_empty_database_has_schema_0(database: str) -> None:
+    """And a migrated one has the number of its last step."""
     assert asyncio.run(_schema(database)) == 0
     apply(database, KNOWN)
     assert asyncio.run(_schema(database)) == len(KNOWN)
 
 
-def test_what_a_dropped_schema_left_is_taken_over() -> None:
-    """Functions in `public` outlive the schema; the next start works beside them, and the view is whole again."""
+def test_remains_of_a_dropped_schema_are_replaced() -> None:
+    """Functions in `public` outlive the schema; the next start replaces them, and the view is complete again."""
     with migrated_database() as url:
         execute(url, "DROP SCHEMA langlauf CASCADE")
         assert fetch(url, "SELECT to_regprocedure('public.check_job_timeouts()') IS NOT NULL") == [(True,)]

@@ -51,7 +51,7 @@ class Host:
         self.hints = hints
 
     async def submit(self) -> str:
-        """Has a job accepted."""
+        """Submit a job."""
         answer = await self.store.submit(_new_job())
         assert isinstance(answer, Accepted)
         return answer.job.job_id
@@ -69,7 +69,7 @@ async def _host(url: str, *, notify: bool = True) -> AsyncIterator[Host]:
 
 @asynccontextmanager
 async def _working(host: Host, poll_seconds: float) -> AsyncIterator["asyncio.Queue[None]"]:
-    """A worker on a host; the queue has an entry for each job that it started."""
+    """Run a worker on a host; the queue has an entry for each job that it started."""
     app, starts = Langlauf(), asyncio.Queue[None]()
 
     @app.analysis(duplicates=True)
@@ -106,7 +106,7 @@ def _new_job() -> NewJob:
 
 
 async def _start_one(host: Host, starts: "asyncio.Queue[None]") -> None:
-    """Have a job accepted, and wait for its start."""
+    """Submit a job, and wait for its start."""
     await host.submit()
     async with asyncio.timeout(WAIT_SECONDS):
         await starts.get()
@@ -221,7 +221,7 @@ def test_followers_and_running_attempts_elsewhere_are_woken(database: str) -> No
             async with asyncio.timeout(WAIT_SECONDS):
                 await event.wait()
             event.clear()
-            await other.hints.wait_for_attention(0)  # what its own start of listening asked for
+            await other.hints.wait_for_attention(0)  # of its own start of listening
             canceled = CancelRequest(org_id="org-a", job_id=job_id, by="user", reason="no", request_id=new_id())
             await api.store.cancel(canceled)
             async with asyncio.timeout(WAIT_SECONDS):
@@ -246,7 +246,7 @@ def test_a_burst_is_sent_in_few_notifications(database: str) -> None:
             other.hints.work = lambda: heard.append("other's")  # type: ignore[method-assign]
             await asyncio.gather(*(api.submit() for _ in range(500)))
             await _until(lambda: "other's" in heard)
-            await asyncio.sleep(0.2)  # whatever else might come
+            await asyncio.sleep(0.2)  # for anything else that might come
         return heard.count("own"), heard.count("other's")
 
     own, others = asyncio.run(main())
@@ -283,14 +283,14 @@ def test_notifications_are_small_and_complete(count: int) -> None:
 
 @pytest.mark.parametrize("job_id", ['"' * 3_000, "\u00fc" * 4_000, "x" * 9_000, "a b"])
 def test_ids_of_any_kind_fit(job_id: str) -> None:
-    """Those of earlier systems need be no UUIDs."""
+    """Ids of legacy systems need not be UUIDs."""
     payloads = encode_payloads("me", work=False, attention=True, jobs=[job_id, new_id()])
     assert all(len(payload.encode()) <= MAX_PAYLOAD_BYTES for payload in payloads)
     assert decode_payload(payloads[0]).attention
 
 
-def test_a_listener_ends_at_whatever_moment_it_is_told_to(database: str) -> None:
-    """While it connects, as soon as it listens, or in between: a command that lives for moments must end."""
+def test_a_listener_can_be_closed_at_any_moment(database: str) -> None:
+    """While it connects, as soon as it listens, or in between: a short command must end."""
 
     async def body() -> None:
         began = time.monotonic()

@@ -1,4 +1,4 @@
-"""What a call costs must not grow with the table, also where its plan was made while the table was still empty."""
+"""The cost of a call must not grow with the table, also if its plan was made while the table was empty."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ _PARTS = (
     """INSERT INTO outbox (org_id, job_id, channel, template_key, delivery_status, dedupe_key, scheduled_at,
         created_at, payload_json)
     SELECT org_id, job_id, 'in_app', 'x', 'pending', job_id, 1, 1, '{}' FROM jobs""",
-    # Some lanes in which as much waits as arrived, and one endpoint.
+    # Some lanes with as many waiting messages as sent ones, and one endpoint.
     """INSERT INTO outbox (org_id, notification_id, job_id, channel, template_key, delivery_status, dedupe_key,
         scheduled_at, created_at, payload_json, endpoint_id, target, lane)
     SELECT org_id, job_id || state, job_id, 'webhook', 'x', state, job_id || state, 1, queued_at, '{}',
@@ -49,7 +49,7 @@ _TABLES = (
     *("delivery_attempts", "job_wishes"),
 )
 _ENOUGH = (100, 3_000)
-#: What an index that got a level deeper, or a page that is looked at twice, may add.
+#: Allowance for a deeper index, or a page that is read twice.
 _SLACK = 40
 _LATEST = f"{2**62}, ''"
 _KINDS = "'{job.queued, job.completed}'"
@@ -96,7 +96,7 @@ CALLS = {
     "renew": "NULL, '{org-a}', ARRAY[key_of('j7')], '{1}', 1000000",
     "cancel": "NULL, '{org-a}', ARRAY[key_of('j7')], '{user}', '{no}', '{r}'",
     "sweep": "NULL, 0, 0, 1, 1, 3, 100",
-    "claim_deliveries": "NULL, 5, 2, 0, 3, true",  # claims that are over at once: the next call finds as much
+    "claim_deliveries": "NULL, 5, 2, 0, 3, true",  # claims that expire at once: the next call finds as much
     "finish_delivery": "NULL, 'org-a', 'j7pending', 0, 'sent', 1, 0, 204, NULL, NULL, NULL, false, NULL",
     "make_lane_due": f"{2**62}, 'org-a', 'e0'",
     "replay": "NULL, 'org-a', NULL, 'e0', 0, false, 20",
@@ -116,7 +116,7 @@ CALLS = {
 
 
 async def _blocks(connection: asyncpg.Connection, call: str) -> int:
-    """How many blocks a call looks at."""
+    """Return how many blocks a call reads."""
     [(told,)] = await connection.fetch(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM {call}")
     plan: dict[str, Any] = json.loads(told)[0]["Plan"]
     return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
@@ -129,14 +129,14 @@ async def _fill(connection: asyncpg.Connection, first: int, last: int) -> None:
 
 
 @pytest.mark.parametrize("anew", [False, True], ids=["planned on empty tables", "planned anew"])
-def test_what_a_call_costs_does_not_grow_with_the_table(*, anew: bool) -> None:
-    """Planners go wrong on empty tables, and for a host that comes before there are statistics."""
+def test_the_cost_of_a_call_does_not_grow_with_the_table(*, anew: bool) -> None:
+    """Planners go wrong on empty tables, and without statistics."""
 
     async def main(url: str) -> dict[str, tuple[int, int]]:
         connection = await asyncpg.connect(url)
         try:
             await connection.execute("SET search_path = langlauf, pg_temp; SET jit = off")
-            for table in _TABLES:  # statistics would have plans made anew, as they may be for a host that comes later
+            for table in _TABLES:  # statistics would cause new plans, as for a host that starts later
                 await connection.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)")
             seen = list[list[int]]()
             begin = 1
@@ -148,7 +148,7 @@ def test_what_a_call_costs_does_not_grow_with_the_table(*, anew: bool) -> None:
                 if anew:
                     await connection.execute("DISCARD PLANS")
                 begin = size + 1
-                for call in calls:  # what is read first after a fill tidies up behind it
+                for call in calls:  # the first read after a fill cleans up pages
                     await _blocks(connection, call)
                 seen.append([await _blocks(connection, call) for call in calls])
             return {name: (few, many) for name, few, many in zip(CALLS, *seen, strict=True)}

@@ -1,4 +1,4 @@
-"""Roles: whoever migrates, with whatever rights, on whatever server, gets the same two, or hears what is missing."""
+"""Roles: every migrating login, with any rights, on any server, gets the same two, or is told what is missing."""
 
 import asyncio
 from collections.abc import Iterator
@@ -19,14 +19,14 @@ _BOTH = [("langlauf_api", False, False, False), ("langlauf_engine", False, False
 
 @pytest.fixture(scope="module", params=["system", "wheel"])
 def server(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A server of its own: roles belong to all databases of one. The two are of different major versions."""
+    """A server for these tests, as roles belong to all its databases. The two have different major versions."""
     with own_server(source=request.param) as running:
         yield running.url()
 
 
 @pytest.fixture
 def empty(server: str) -> Iterator[str]:
-    """A database on a server that has neither the roles nor other logins."""
+    """A database on a server without the roles and other logins."""
     logins = ("owner", "maker", "app", "odd'\"one")
     with fresh_database(server=server) as url:
         for name in logins:
@@ -41,29 +41,29 @@ def _quoted(name: str) -> str:
 
 
 def as_login(url: str, name: str) -> str:
-    """The same database for another login."""
+    """Return the same database for another login."""
     return address(url, url.rpartition("/")[2], user=name)
 
 
 def give(url: str, name: str) -> None:
-    """Makes a login the owner of a database."""
+    """Make a login the owner of a database."""
     execute(url, f'ALTER DATABASE "{url.rpartition("/")[2]}" OWNER TO {_quoted(name)}')
 
 
 def migrated(url: str) -> int:
-    """Brings a database up to date; returns how many steps that took."""
+    """Migrate a database; return how many steps that took."""
     return len(asyncio.run(migrate_database(url))[1])
 
 
 def test_a_superuser_makes_the_roles(empty: str) -> None:
-    """Started with a superuser's URL the program makes both, and nobody can log in as one of them."""
+    """With a superuser's URL the program creates both, without login."""
     assert migrated(empty) > 0
     assert [tuple(row) for row in fetch(empty, _ROLES)] == _BOTH
     assert migrated(empty) == 0
 
 
 def test_an_owner_that_may_make_roles_makes_them(empty: str) -> None:
-    """The owner of the database needs the right to make roles and nothing else; a second database works too."""
+    """The owner of the database only needs CREATEROLE; a second database works too."""
     execute(empty, "ALTER ROLE owner CREATEROLE CREATEDB")
     give(empty, "owner")
     assert migrated(as_login(empty, "owner")) > 0
@@ -73,8 +73,8 @@ def test_an_owner_that_may_make_roles_makes_them(empty: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["owner", "odd'\"one"])
-def test_an_owner_without_the_right_is_told_the_sql(empty: str, name: str) -> None:
-    """Nothing is made; what an administrator has to run is in the message, and afterwards it works."""
+def test_an_owner_without_createrole_gets_the_sql(empty: str, name: str) -> None:
+    """Nothing is created; the message has the SQL for an administrator, and afterwards it works."""
     give(empty, name)
     with pytest.raises(SettingsError, match="may not make the roles") as refused:
         migrated(as_login(empty, name))
@@ -85,7 +85,7 @@ def test_an_owner_without_the_right_is_told_the_sql(empty: str, name: str) -> No
 
 
 def test_the_command_prints_the_same_sql(empty: str) -> None:
-    """It asks nothing of the database, and takes the login from the URL."""
+    """It does not connect, and takes the login from the URL."""
     said = CliRunner().invoke(main, ["migrate", "--print-roles", "--store", "postgresql://owner:hunter22@nowhere/x"])
     assert (said.exit_code, said.stdout) == (0, roles_sql("owner"))
     give(empty, "owner")
@@ -93,8 +93,8 @@ def test_the_command_prints_the_same_sql(empty: str) -> None:
     assert migrated(as_login(empty, "owner")) > 0
 
 
-def test_roles_that_somebody_else_made_are_not_taken(empty: str) -> None:
-    """Another login's roles are used only by whom an administrator lets; the message says how."""
+def test_roles_of_another_login_are_not_used(empty: str) -> None:
+    """Roles of another login are used only if an administrator grants them; the message says how."""
     execute(empty, roles_sql("maker"))
     give(empty, "owner")
     with pytest.raises(SettingsError, match="may not make the roles"):
@@ -104,7 +104,7 @@ def test_roles_that_somebody_else_made_are_not_taken(empty: str) -> None:
 
 
 def test_a_role_that_bypasses_row_security_is_refused(empty: str) -> None:
-    """With it, the policies would be there and mean nothing."""
+    """With it, the policies would have no effect."""
     execute(empty, roles_sql("owner"), "ALTER ROLE langlauf_api BYPASSRLS")
     give(empty, "owner")
     with pytest.raises(SettingsError, match="ALTER ROLE langlauf_api NOSUPERUSER NOBYPASSRLS"):
@@ -112,7 +112,7 @@ def test_a_role_that_bypasses_row_security_is_refused(empty: str) -> None:
 
 
 def test_a_login_that_only_runs_owns_nothing(empty: str) -> None:
-    """It is let in by three grants, may call functions, has no right on a table of jobs, and is a member of nothing."""
+    """Three grants let it call functions; it has no right on a table of jobs, and is a member of nothing."""
     app = as_login(empty, "app")
     with pytest.raises(SettingsError, match="may not change the schema"):
         migrated(app)
@@ -138,7 +138,7 @@ def test_a_login_that_only_runs_owns_nothing(empty: str) -> None:
 
 
 def test_ten_databases_make_the_roles_at_once(server: str, empty: str) -> None:
-    """Roles belong to the server: whoever makes them second finds them made."""
+    """Roles belong to the server: the second to create them finds them."""
     with fresh_database(server=server) as second, fresh_database(server=server) as third:
 
         async def race() -> list[tuple[int, list[str]]]:

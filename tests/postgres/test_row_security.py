@@ -1,4 +1,4 @@
-"""Row-level security: what the catalog says, and that nothing of another org is seen whatever SQL forgets."""
+"""Row-level security: what the catalog says, and that queries that forget the org see no other org."""
 
 import asyncio
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _TABLES = """
 SELECT relname FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid AND attname = 'org_id'
 WHERE relnamespace = 'langlauf'::regnamespace AND relkind = 'r' ORDER BY 1
 """
-#: No table is touched by these, and they are inlined where they run.
+#: These touch no table, and are inlined.
 _HELPERS = {"moment", "time_text", "json_string", "feed_mark", "new_event_id"}
 
 
@@ -36,7 +36,7 @@ def filled() -> Iterator[str]:
 
 
 def test_every_table_of_orgs_is_guarded(filled: str) -> None:
-    """Each has its two policies, forced on its owner as well; one that a later step forgets would be found here."""
+    """Each has its two policies, forced on its owner as well; a table without them is found here."""
     assert fetch(filled, _UNGUARDED, _POLICIES) == []
     with fresh_database(template=template("two_orgs", lambda _: None)) as url:
         execute(url, "CREATE TABLE langlauf.later (org_id text)")
@@ -48,7 +48,7 @@ def test_every_table_of_orgs_is_guarded(filled: str) -> None:
 
 
 def test_every_function_runs_as_one_of_the_roles(filled: str) -> None:
-    """It has a fixed path and is nobody's who was not let in; the rest are helpers and the tools of migrations."""
+    """It has a fixed search_path and explicit grants; the rest are helpers and tools of migrations."""
     rows = fetch(
         filled,
         """SELECT proname, prosecdef, provolatile = 'i' AS pure, proowner::regrole::text AS owner,
@@ -71,8 +71,8 @@ def test_every_function_runs_as_one_of_the_roles(filled: str) -> None:
     assert {owner for name, owner in owners.items() if name.startswith("read_")} == {"langlauf_api"}
 
 
-def test_nobody_was_given_more(filled: str) -> None:
-    """The api role reads and never writes, nothing is everybody's, and views show what their reader may see."""
+def test_no_role_has_more_rights(filled: str) -> None:
+    """The api role reads and never writes, PUBLIC has no rights, and views are security invoker."""
     rights = fetch(
         filled,
         """SELECT relname, grantee, privilege_type FROM pg_class, aclexplode(relacl)
@@ -91,8 +91,8 @@ def test_nobody_was_given_more(filled: str) -> None:
     assert all("security_invoker=true" in row["reloptions"] for row in views)
 
 
-def test_without_an_org_there_is_nothing(filled: str) -> None:
-    """As the api role: no org, no row; an org, its rows alone, although the SQL names none; and no write at all."""
+def test_without_an_org_no_row_is_visible(filled: str) -> None:
+    """As the api role: no org, no row; an org, only its rows, although the SQL names none; and no write."""
     tables = [row["relname"] for row in fetch(filled, _TABLES) if row["relname"] != "api_keys"]
     seen = dict.fromkeys(ORGS, 0)
 
@@ -121,8 +121,11 @@ def test_without_an_org_there_is_nothing(filled: str) -> None:
 
 
 @pytest.mark.parametrize("stays", [False, True])
-def test_two_orgs_on_two_connections_see_nothing_of_each_other(stays: bool) -> None:
-    """Whatever fails in between. An org that stayed on its connection would be noticed. The rest of it: the command."""
+def test_orgs_on_pooled_connections_are_isolated(stays: bool) -> None:
+    """With any failure in between.
+
+    An org that stayed set on a connection would be noticed. The command runs more of it.
+    """
     with fresh_database(template=template("two_orgs", lambda url: asyncio.run(fill(url)))) as url:
         make_careless(url, stays=stays)
         found = asyncio.run(run(let_in(url, "langlauf_isolation"), requests=400, seed=7))

@@ -1,4 +1,4 @@
-"""What a job writes: few rows, few entries of indexes, and none for what happens while it runs."""
+"""What a job writes: few rows, few index entries, and none while it runs."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,7 +19,7 @@ _WRITES = """
 SELECT sum(n_tup_ins + n_tup_upd + n_tup_del) FROM pg_stat_user_tables
 WHERE schemaname = 'langlauf' AND relname NOT IN ('schema_made', 'migrations', 'installed', 'feed_home', 'duties')
 """
-#: The columns that an index of jobs has, or that its condition asks for.
+#: The columns of the indexes of jobs and of their conditions.
 _INDEXED = """
 SELECT DISTINCT one.attname FROM pg_depend AS needs
 JOIN pg_attribute AS one ON one.attrelid = needs.refobjid AND one.attnum = needs.refobjsubid
@@ -34,7 +34,7 @@ Play = Callable[[PostgresStore, Sequence[Claim]], Awaitable[None]]
 
 
 async def _lives(url: str, play: Play, *, end: bool = True) -> None:
-    """Jobs in batches, from submission to completion; the connections are closed, so that all is counted."""
+    """Run jobs in batches from submission to completion, then close the connections, which reports their statistics."""
     clock = SetClock()
     store = await PostgresStore.open(url, hints=Hints(), notify=False, clock=clock)
     try:
@@ -72,7 +72,7 @@ async def _busy(store: PostgresStore, claims: Sequence[Claim]) -> None:
 
 
 def _counted(url: str, sql: str) -> tuple[int, ...]:
-    """What a statement says when all connections that wrote are gone: each tells what it did when it ends."""
+    """Return statistics after all writing connections are gone: each reports when it ends."""
     others = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
     eventually(lambda: not fetch(url, others))
     [found] = fetch(url, sql)
@@ -80,7 +80,7 @@ def _counted(url: str, sql: str) -> tuple[int, ...]:
 
 
 def test_a_job_writes_few_rows() -> None:
-    """Its own three times, three events and a result; what counts and numbers is written once for a batch."""
+    """Its own three times, three events and a result; counts are written once for a batch."""
     with migrated_database() as url:
         (before,) = _counted(url, _WRITES)
         asyncio.run(_lives(url, _nothing))
@@ -88,8 +88,8 @@ def test_a_job_writes_few_rows() -> None:
     assert 7 * _JOBS <= after - before <= 8 * _JOBS
 
 
-def test_what_happens_while_a_job_runs_enters_no_index() -> None:
-    """Heartbeats, progress and later partials set no column of an index or of its condition: they can be HOT."""
+def test_writes_of_a_running_job_are_hot() -> None:
+    """Heartbeats, progress and later partials set no column of an index or its condition: they can be HOT."""
     seen: list[list[tuple[object, ...]]] = []
 
     async def play(store: PostgresStore, claims: Sequence[Claim]) -> None:

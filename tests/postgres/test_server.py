@@ -1,4 +1,4 @@
-"""What is asked of a database before it is used, and how a connection to it is set up."""
+"""Checks of a database before it is used, and the settings of a connection."""
 
 import asyncio
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _SECRET = "hunter22/&="
 
 @pytest.fixture(scope="module")
 def asking() -> Iterator[RunningServer]:
-    """A server that asks for passwords, keeps commits back by itself, and has a login `app` with a password."""
+    """A server with passwords, asynchronous commits by default, and a login `app` with a password."""
     with own_server(settings={"synchronous_commit": "off", "statement_timeout": "1h"}) as server:
         execute(server.url(), f"CREATE ROLE app LOGIN SUPERUSER PASSWORD '{_SECRET}'")
         rules = server.data / "pg_hba.conf"
@@ -32,7 +32,7 @@ def asking() -> Iterator[RunningServer]:
 
 
 async def shown(url: str, *names: str) -> list[str]:
-    """What settings are on a connection of the store."""
+    """Return settings of a connection of the store."""
     connection = DatabaseConnection(url, "test")
     try:
         return [(await connection.use(methodcaller("fetchrow", f"SHOW {name}")))[0] for name in names]
@@ -40,8 +40,8 @@ async def shown(url: str, *names: str) -> list[str]:
         await connection.close()
 
 
-def test_what_a_server_must_be() -> None:
-    """Too old, another encoding, a standby, only readable, a pooler: each is refused by name, with what to do."""
+def test_unsuitable_servers_are_refused() -> None:
+    """Too old, another encoding, a standby, read-only, a pooler: each is refused with the remedy."""
     assert server_problem(_GOOD, through_pooler=False) is None
     for changed, words in (
         ({"version": 140_012}, "this is PostgreSQL 14: PostgreSQL 15 or later is needed"),
@@ -56,7 +56,7 @@ def test_what_a_server_must_be() -> None:
 
 
 def test_a_database_in_another_encoding_is_refused(asking: RunningServer) -> None:
-    """It could not hold every text; nothing is made in it."""
+    """It could not hold every text; nothing is created in it."""
     execute(asking.url(), "CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
     with pytest.raises(SettingsError, match="'latin' has the encoding LATIN1"):
         asyncio.run(migrate_database(asking.url("latin")))
@@ -64,7 +64,7 @@ def test_a_database_in_another_encoding_is_refused(asking: RunningServer) -> Non
 
 
 def test_a_standby_is_refused() -> None:
-    """It answers, but only reads."""
+    """It answers, but is read-only."""
     with own_server() as server:
         server.stop()
         (server.data / "standby.signal").touch()
@@ -74,7 +74,7 @@ def test_a_standby_is_refused() -> None:
 
 
 def test_a_pooler_is_refused_unless_it_keeps_sessions(database: str) -> None:
-    """Whoever greets with another process than the server's is one; in session mode it may be there."""
+    """It reports another backend pid than the server; session mode is allowed."""
 
     async def through() -> None:
         async with pooler_before(database) as url:
@@ -87,8 +87,8 @@ def test_a_pooler_is_refused_unless_it_keeps_sessions(database: str) -> None:
     asyncio.run(through())
 
 
-def test_a_connection_ends_by_itself_what_is_stuck(asking: RunningServer) -> None:
-    """Whatever the server's defaults are; and a commit is on disk although the server would not wait for it."""
+def test_a_connection_has_timeouts(asking: RunningServer) -> None:
+    """With any defaults of the server; and a commit is durable although the server would not wait for it."""
     names = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout", "synchronous_commit", "jit")
     assert fetch(asking.url(), "SHOW synchronous_commit")[0][0] == "off"
     said = asyncio.run(shown(asking.url(), *names))
@@ -97,16 +97,16 @@ def test_a_connection_ends_by_itself_what_is_stuck(asking: RunningServer) -> Non
     assert asyncio.run(shown(asking.url(), *vanished)) == ["4000", "5", "2s", "langlauf, pg_temp"]
 
 
-def test_a_stricter_commit_is_kept(asking: RunningServer) -> None:
-    """Who waits for a standby as well goes on to."""
+def test_a_stricter_synchronous_commit_is_kept(asking: RunningServer) -> None:
+    """A stricter synchronous_commit of the login is kept."""
     execute(asking.url(), "CREATE ROLE careful LOGIN", "ALTER ROLE careful SET synchronous_commit = remote_apply")
     assert asyncio.run(shown(asking.url(user="careful"), "synchronous_commit")) == ["remote_apply"]
 
 
-def test_passwords_come_from_where_they_usually_do(
+def test_passwords_come_from_the_usual_sources(
     asking: RunningServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The URL, PGPASSWORD, or a file of passwords."""
+    """The URL, PGPASSWORD, or a password file."""
     bare = asking.url(user="app")
     with pytest.raises(StoreUnavailable):
         asyncio.run(shown(bare, "jit"))
@@ -122,8 +122,8 @@ def test_passwords_come_from_where_they_usually_do(
 
 
 @pytest.mark.parametrize("command", [["migrate", "--json"], ["sweep"], ["keys", "list"], ["cleanup"]])
-def test_a_password_is_never_told(asking: RunningServer, command: list[str]) -> None:
-    """Neither where it is wrong, nor where the server is away, nor in what is printed of the store."""
+def test_a_password_is_never_shown(asking: RunningServer, command: list[str]) -> None:
+    """Neither if it is wrong, nor if the server is away, nor in printed names of the store."""
     wrong = address(asking.url(), "postgres", user="app", password="wrong22")
     away = wrong.replace(f":{asking.port}/", ":1/")
     query = f"{asking.url().replace('postgres@', '')}?user=app&password=wrong22"
@@ -138,7 +138,7 @@ def test_a_password_is_never_told(asking: RunningServer, command: list[str]) -> 
     assert "hunter" not in said.output
 
 
-def test_a_wish_for_tls_is_not_given_up(asking: RunningServer) -> None:
-    """`sslmode=require` does not fall back to a connection that anybody can read."""
+def test_required_tls_is_not_dropped(asking: RunningServer) -> None:
+    """`sslmode=require` does not fall back to an unencrypted connection."""
     with pytest.raises(StoreUnavailable, match="SSL"):
         asyncio.run(shown(f"{asking.url()}?sslmode=require", "jit"))

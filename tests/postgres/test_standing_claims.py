@@ -1,4 +1,4 @@
-"""A claim that stands goes with the next submissions of its process: one transaction accepts and hands out."""
+"""A waiting claim is sent with the next submissions of its process, in one transaction."""
 
 import asyncio
 
@@ -18,7 +18,7 @@ _TRANSACTIONS = "SELECT DISTINCT xmin::text FROM langlauf.event_rows"
 
 
 async def _standing(store: PostgresStore) -> "asyncio.Task[ClaimBatch]":
-    """A claim that has found nothing and stands."""
+    """Start a claim that found nothing and waits."""
     stands = asyncio.Event()
 
     async def wait() -> None:
@@ -30,8 +30,8 @@ async def _standing(store: PostgresStore) -> "asyncio.Task[ClaimBatch]":
     return task
 
 
-def test_a_submission_is_claimed_with_it() -> None:
-    """One transaction accepts the job and hands it out; one that does not fit waits."""
+def test_a_submission_is_claimed_in_its_transaction() -> None:
+    """One transaction accepts the job and claims it; one that does not fit waits."""
 
     async def main(url: str) -> None:
         clock = SetClock()
@@ -51,8 +51,8 @@ def test_a_submission_is_claimed_with_it() -> None:
 
 
 @pytest.mark.parametrize("loss", [Loss.ANSWERED, Loss.UNDERWAY])
-def test_a_lost_answer_brings_the_same_jobs(loss: Loss) -> None:
-    """The second try finds what the first one accepted and gave out."""
+def test_a_retry_returns_the_same_jobs(loss: Loss) -> None:
+    """The second try finds what the first one accepted and claimed."""
     left = [loss]
 
     def draw(query: str) -> Loss | None:

@@ -24,7 +24,7 @@ def test_unstorable_text_is_not_looked_for(text: str) -> None:
     async def main(url: str) -> None:
         store = await PostgresStore.open(url, hints=Hints())
         try:
-            async with asyncio.timeout(60):  # one that broke would be opened again and again
+            async with asyncio.timeout(60):  # a broken connection would be opened again and again
                 assert await store.tenant("org-a").job(text) is None
                 assert await store.tenant("org-a").chunks("j", [text, "c"]) == {}
         finally:

@@ -1,4 +1,4 @@
-"""Going over a whole store: the owner's login needs no more rights, and one that only runs hears why it may not."""
+"""Commands over a whole store: the owner's login needs no more rights, and one that only runs is refused."""
 
 import json
 import secrets
@@ -37,12 +37,12 @@ def database() -> Iterator[tuple[str, str]]:
 
 
 def run(*arguments: Any) -> Result:
-    """Runs a command as a person would."""
+    """Run a command."""
     return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 def test_the_owner_needs_no_more_rights(database: tuple[str, str], tmp_path: Path) -> None:
-    """Copying in and out, importing, exporting, checking and cleaning up work under row-level security."""
+    """Copy, import, export, verify and cleanup work under row-level security."""
     owner, _ = database
     earlier, out, back = tmp_path / "earlier.json", tmp_path / "out.json", tmp_path / "back.db"
     earlier.write_text(json.dumps(FULL))
@@ -71,8 +71,8 @@ def test_the_owner_needs_no_more_rights(database: tuple[str, str], tmp_path: Pat
     )
 
 
-def test_a_login_that_only_runs_hears_whose_to_use(database: tuple[str, str], tmp_path: Path) -> None:
-    """It may not look at tables of tenants, and is told which login may; a copy does not begin."""
+def test_a_login_that_only_runs_is_told_which_one_to_use(database: tuple[str, str], tmp_path: Path) -> None:
+    """It may not read tables of tenants, and is told which login may; a copy does not start."""
     owner, app = database
     name = app.partition("://")[2].partition("@")[0].partition(":")[0]
     assert run("migrate", "--store", owner).exit_code == 0

@@ -1,4 +1,4 @@
-"""Checking, exporting and importing a database: what only a database can have, and what the commands say of it."""
+"""Verify, export and import of a database: what only a database has, and what the commands print."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ _CHANGES = {
 
 @pytest.fixture(scope="module")
 def broken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Breakable]:
-    """A database with a job in every state, to be broken again and again."""
+    """A database with a job in every state, to be broken repeatedly."""
     with breakable("postgres", tmp_path_factory.mktemp("broken")) as store:
         yield store
 
@@ -51,14 +51,14 @@ def bed(tmp_path: Path) -> Iterator[StoreUnderTest]:
 
 
 @pytest.mark.parametrize("words", _CHANGES)
-def test_a_schema_that_is_not_as_it_was_made_is_told(broken: Breakable, words: str) -> None:
-    """Whatever migrations made is missed when it is gone, and told when it is changed."""
+def test_a_changed_schema_is_reported(broken: Breakable, words: str) -> None:
+    """Every object of the migrations is reported if it is missing or changed."""
     found = broken.after(_CHANGES[words])
     assert {(one.rule, one.evidence) for one in found} == {("schema_intact", words)}
 
 
-def test_a_schema_may_have_more(broken: Breakable) -> None:
-    """An index, a column or a function of one's own harms nobody."""
+def test_additional_objects_are_allowed(broken: Breakable) -> None:
+    """An index, a column or a function of one's own is allowed."""
     assert (
         broken.after(
             "CREATE INDEX mine ON job_rows (trace); ALTER TABLE job_rows ADD COLUMN mine text;"
@@ -69,8 +69,8 @@ def test_a_schema_may_have_more(broken: Breakable) -> None:
     )
 
 
-def test_another_release_may_word_it_differently(broken: Breakable) -> None:
-    """What was noted under another release of PostgreSQL is compared by name alone."""
+def test_another_release_is_compared_by_name(broken: Breakable) -> None:
+    """What was recorded under another release of PostgreSQL is compared by name only."""
     sql = "UPDATE schema_made SET server = server - 1, digest = 'other'"
     assert broken.after(sql) == []
     assert [one.evidence for one in broken.after(f"{sql}; DROP INDEX idx_jobs_lane_due")] == [
@@ -78,16 +78,16 @@ def test_another_release_may_word_it_differently(broken: Breakable) -> None:
     ]
 
 
-def test_an_index_that_is_not_whole_is_told(broken: Breakable) -> None:
-    """An index whose building broke off finds less than there is."""
+def test_an_invalid_index_is_reported(broken: Breakable) -> None:
+    """An index whose build failed finds less than there is."""
     sql = "UPDATE pg_index SET indisvalid = false WHERE indexrelid = to_regclass('langlauf.idx_jobs_finished')"
     assert [(one.rule, one.evidence) for one in broken.after(sql)] == [
         ("integrity", "the index idx_jobs_finished is not valid")
     ]
 
 
-def test_a_check_sees_one_moment_and_changes_nothing(bed: StoreUnderTest) -> None:
-    """Writes that come while a check is under way do not show in it, and it writes nothing itself."""
+def test_a_check_reads_one_snapshot_and_writes_nothing(bed: StoreUnderTest) -> None:
+    """Concurrent writes do not show in a check, and it writes nothing itself."""
     clock = SetClock()
 
     async def scene(store: PostgresStore, make: JobFactory, clock: SetClock) -> None:
@@ -107,12 +107,12 @@ def test_a_check_sees_one_moment_and_changes_nothing(bed: StoreUnderTest) -> Non
 
 
 def run(command: object, *arguments: object) -> Result:
-    """Runs a command as a person would."""
+    """Run a command."""
     return CliRunner().invoke(command, [str(argument) for argument in arguments])  # type: ignore[arg-type]
 
 
 def test_the_commands_take_a_database(bed: StoreUnderTest, tmp_path: Path) -> None:
-    """What was imported is sound and comes out again as it does from a file."""
+    """Imported jobs are sound and are exported as from a file."""
     earlier, out, from_file = tmp_path / "earlier.json", tmp_path / "out.json", tmp_path / "file.json"
     earlier.write_text(json.dumps(FULL))
     brought = run(import_store, earlier, "--store", bed.place, "--json")
@@ -127,7 +127,7 @@ def test_the_commands_take_a_database(bed: StoreUnderTest, tmp_path: Path) -> No
 
 
 def _without_times(path: Path) -> object:
-    """A document, without the time and the ids that an import makes."""
+    """Return a document without the time and the ids that an import makes."""
     document = json.loads(path.read_text())
     assert document["jobs"].keys() == FULL["jobs"].keys()
     jobs = {key: {k: v for k, v in job.items() if k not in _OF_THE_IMPORT} for key, job in document["jobs"].items()}
@@ -141,7 +141,7 @@ _OF_THE_IMPORT = frozenset({"updated_at", "next_attempt_at", "request_id", "trac
 
 
 def test_a_broken_database_ends_the_command_with_1(bed: StoreUnderTest) -> None:
-    """The list of what is broken is printed; a database that is not there ends it with 2, and no password is shown."""
+    """The list of faults is printed; a missing database exits with 2, and no password is shown."""
 
     async def scene(store: PostgresStore, make: JobFactory, clock: SetClock) -> None:
         await make.queued()
@@ -157,7 +157,7 @@ def test_a_broken_database_ends_the_command_with_1(bed: StoreUnderTest) -> None:
 
 
 def test_a_job_that_is_there_already_is_not_imported(bed: StoreUnderTest, tmp_path: Path) -> None:
-    """Nothing of a file is taken over where one of its jobs is known, and other files still are."""
+    """A file with a known job is not imported, and other files still are."""
     earlier = tmp_path / "one.json"
     earlier.write_text(json.dumps(FULL))
     assert import_v1(bed.place, earlier, default_analysis="address").imported
@@ -170,7 +170,7 @@ def test_a_job_that_is_there_already_is_not_imported(bed: StoreUnderTest, tmp_pa
 
 
 def test_two_programs_import_once(bed: StoreUnderTest, tmp_path: Path) -> None:
-    """Imports take turns: of two at the same time, one brings the jobs."""
+    """Imports are serialised: of two at the same time, one imports the jobs."""
     earlier = tmp_path / "one.json"
     earlier.write_text(json.dumps(FULL))
 
@@ -183,8 +183,8 @@ def test_two_programs_import_once(bed: StoreUnderTest, tmp_path: Path) -> None:
     assert list(check_database(bed.place)) == []
 
 
-def test_imported_jobs_come_behind_those_that_wait(bed: StoreUnderTest, tmp_path: Path) -> None:
-    """A lane that had jobs goes on counting tickets, and the count of what waits grows by what came."""
+def test_imported_jobs_queue_behind_waiting_ones(bed: StoreUnderTest, tmp_path: Path) -> None:
+    """A lane with jobs continues its tickets, and its count grows by the imported jobs."""
 
     async def scene(store: PostgresStore, make: JobFactory, clock: SetClock) -> None:
         await make.queued()

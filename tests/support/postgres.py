@@ -1,7 +1,7 @@
-"""PostgreSQL for the tests: one server per run, databases of it that are fresh, and servers of a test's own.
+"""PostgreSQL for the tests: one server per run, fresh databases on it, and servers for single tests.
 
-The server of a run is the one that `LANGLAUF_TEST_POSTGRES` names, or one that the first test which asks for it starts;
-all processes of the run share it. It ends with the run, also with one that is interrupted or killed.
+The server of a run is the one that `LANGLAUF_TEST_POSTGRES` names, or one that is started on first use; all processes
+of the run share it. It ends with the run, also if that is interrupted or killed.
 """
 
 import asyncio
@@ -27,17 +27,17 @@ from tests.support.postgres_server import LOOPBACK, Server, running
 
 T = TypeVar("T")
 
-#: The URL of a server that is already there.
+#: The URL of an existing server.
 GIVEN = "LANGLAUF_TEST_POSTGRES"
-#: The folder of the run: the processes of a run find each other by it.
+#: The folder of the run, by which its processes find each other.
 RUN = "LANGLAUF_TEST_RUN"
-#: Databases come and go by the hundred on it; what must survive a crash is shown on servers of their own.
+#: Hundreds of databases are created on it; durability is tested on other servers.
 _SHARED = {"fsync": "off"}
 _guardians: list["subprocess.Popen[bytes]"] = []
 
 
 def begin_run() -> Callable[[], None]:
-    """Makes this process the one whose end is the end of the run; returns what ends it sooner."""
+    """Make this process the one whose end ends the run; return a function that ends it sooner."""
     guarded = Guarded()
     os.environ[RUN] = str(guarded.folder)
 
@@ -55,7 +55,7 @@ def begin_run() -> Callable[[], None]:
 
 @cache
 def shared_server() -> str:
-    """The URL of the run's server; its role may create databases and roles."""
+    """Return the URL of the run's server; its role may create databases and roles."""
     if given := os.environ.get(GIVEN):
         return given
     run = _run()
@@ -76,10 +76,10 @@ def own_server(
     prefix: Sequence[str] = (),
     settings: Mapping[str, str] | None = None,
 ) -> Iterator[Server]:
-    """A server of the test's own, to be stopped, killed and started again.
+    """Start a server for one test, to be stopped, killed and started again.
 
-    `listen` are its addresses, and `prefix` the words before its command line, such as those that lead into a network
-    namespace. `source` is where its programs come from: `system` or `wheel`.
+    `listen` are its addresses, and `prefix` is put before its command line, such as to enter a network namespace.
+    `source` is where its programs come from: `system` or `wheel`.
     """
     with running(lambda shelf: find(shelf, source), listen=listen, prefix=prefix, settings=settings) as server:
         yield server
@@ -87,7 +87,7 @@ def own_server(
 
 @contextmanager
 def fresh_database(*, template: str | None = None, server: str | None = None) -> Iterator[str]:
-    """The URL of a new database: empty, or a copy of a template. It is dropped at the end, whoever is connected."""
+    """Create a database, empty or from a template; drop it at the end, with open connections too."""
     server = server or shared_server()
     name = _names(_run()) + secrets.token_hex(6)
     execute(server, f'CREATE DATABASE "{name}" TEMPLATE "{template or "template0"}"')
@@ -98,10 +98,10 @@ def fresh_database(*, template: str | None = None, server: str | None = None) ->
 
 
 def template(name: str, fill: Callable[[str], None], *, server: str | None = None) -> str:
-    """The name of a database to copy. The first who asks for it makes it and calls `fill` with its URL.
+    """Return the name of a template database. The first caller creates it and calls `fill` with its URL.
 
-    `fill` runs in a thread of its own and may use `asyncio.run`. Afterwards nobody can connect to the template, since
-    it can only be copied while nobody does.
+    `fill` runs in a thread of its own and may use `asyncio.run`. Afterwards the template refuses connections, as it can
+    only be copied without any.
     """
     server, run = server or shared_server(), _run()
     full = f"{_names(run)}t_{name}"
@@ -116,7 +116,7 @@ def template(name: str, fill: Callable[[str], None], *, server: str | None = Non
 
 
 def address(url: str, database: str, user: str | None = None, password: str | None = None) -> str:
-    """The same server, another database; as another user if one is named."""
+    """Return the URL of another database on the same server, as another user if one is named."""
     parts = urlsplit(url)
     login, at, host = parts.netloc.rpartition("@")
     if user is not None:
@@ -125,7 +125,7 @@ def address(url: str, database: str, user: str | None = None, password: str | No
 
 
 def execute(url: str, *statements: str) -> None:
-    """Runs statements on a connection of their own, each in its own transaction; also where a loop runs already."""
+    """Run statements on a connection of their own, each in its own transaction; also inside a running loop."""
 
     async def main() -> None:
         connection = await asyncpg.connect(url)
@@ -139,7 +139,7 @@ def execute(url: str, *statements: str) -> None:
 
 
 def fetch(url: str, query: str, *values: object) -> list[Any]:
-    """The rows of a query, on a connection of its own; also where a loop runs already."""
+    """Return the rows of a query on a connection of its own; also inside a running loop."""
 
     async def main() -> list[Any]:
         connection = await asyncpg.connect(url)
@@ -152,24 +152,24 @@ def fetch(url: str, query: str, *values: object) -> list[Any]:
 
 
 def _apart(work: Callable[[], T]) -> T:
-    """Does work in a thread of its own, so that it may have a loop of its own."""
+    """Run work in a thread of its own, which may have a loop of its own."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(work).result()
 
 
 def _run() -> Path:
-    """The folder of the run; a program that is no run of tests begins one for itself."""
+    """Return the folder of the run; a program outside of a test run begins one for itself."""
     if RUN not in os.environ:
         atexit.register(begin_run())
     return Path(os.environ[RUN])
 
 
 def _names(run: Path) -> str:
-    """How the databases of a run begin: two runs may share a server."""
+    """Return the name prefix of the databases of a run: two runs may share a server."""
     return f"langlauf_{run.name.rpartition('-')[2].lower()}_"
 
 
 def _drop_all(server: str, prefix: str) -> None:
-    """Removes what a run has left on a server that stays."""
+    """Drop what a run has left on a server that stays."""
     for row in fetch(server, "SELECT datname FROM pg_database WHERE starts_with(datname, $1)", prefix):
         execute(server, f'DROP DATABASE IF EXISTS "{row["datname"]}" WITH (FORCE)')

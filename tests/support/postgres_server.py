@@ -1,4 +1,4 @@
-"""A PostgreSQL server that the tests start, stop and restart as they like."""
+"""A PostgreSQL server that the tests start, stop and restart."""
 
 import os
 import random
@@ -17,10 +17,10 @@ from tests.support.processes import eventually
 
 SUPERUSER = "postgres"
 LOOPBACK = "127.0.0.1"
-#: Below the ports that a system gives to outgoing connections: while a server is down, no client that tries to reach it
-#: is given its port, and so none ends up connected to itself.
+#: Below the ephemeral ports: while a server is down, no client that tries to reach it is given its port and connects to
+#: itself.
 PORTS = range(15_000, 32_000)
-#: Small, but as durable as a real one: what is committed is on disk.
+#: Small, but durable: commits are on disk.
 SETTINGS = {
     "fsync": "on",
     "autovacuum": "on",
@@ -53,7 +53,7 @@ class Server:
         prefix: Sequence[str] = (),
         settings: Mapping[str, str] | None = None,
     ) -> Self:
-        """A server with nothing in it, started on a free port. `settings` are lines of its configuration."""
+        """Create and start an empty server on a free port. `settings` are lines of its configuration."""
         server = cls(folder, programs, listen, prefix)
         server._initialise({**SETTINGS, **(settings or {})})
         for _ in range(_TRIES):
@@ -74,7 +74,7 @@ class Server:
 
     @property
     def log(self) -> str:
-        """What it has logged so far."""
+        """Its log so far."""
         file = self._home / "log"
         return file.read_text(encoding="utf-8", errors="replace") if file.exists() else ""
 
@@ -85,27 +85,27 @@ class Server:
 
     @property
     def pid(self) -> int:
-        """Its first process, which started all others."""
+        """The pid of its postmaster."""
         pid = pid_of(self.folder)
         assert pid is not None, f"the server does not run:\n{self.log}"
         return pid
 
     def url(self, database: str = "postgres", user: str = SUPERUSER, *, host: str | None = None) -> str:
-        """Where to connect; nobody is asked for a password."""
+        """Return its URL, without a password."""
         host = host or self.listen[0]
         return f"postgresql://{user}@{f'[{host}]' if ':' in host else host}:{self.port}/{database}"
 
     def start(self) -> None:
-        """Starts it and returns when it takes connections, after the recovery that may be due."""
+        """Start it, and return when it accepts connections, after recovery."""
         command = self.programs.argv("pg_ctl", "start", "-D", str(self.data), "-l", str(self._home / "log"))
         self._run([*self.prefix, *command, "-w", "-t", _SECONDS, "-o", f"-p {self.port}"])
 
     def stop(self, mode: Literal["fast", "immediate"] = "fast") -> None:
-        """Ends it: `fast` as an operator would, `immediate` as if it had crashed. One that is down stays down."""
+        """Stop it: `fast` as an operator would, `immediate` like a crash. Nothing happens if it is down."""
         pid = pid_of(self.folder)
         if pid is None:
             return
-        os.kill(pid, signal.SIGCONT)  # one that a test has paused hears nothing
+        os.kill(pid, signal.SIGCONT)  # a paused one receives no signal
         try:
             self._run(self.programs.argv("pg_ctl", "stop", "-D", str(self.data), "-m", mode, "-w", "-t", _SECONDS))
         except RuntimeError:
@@ -113,10 +113,10 @@ class Server:
                 raise
 
     def kill(self) -> None:
-        """Kills its first process with a signal that nothing can answer, and waits until the others have noticed.
+        """Kill its postmaster with SIGKILL, and wait until the others have noticed.
 
-        Some systems keep the number of a process that nobody has waited for, and PostgreSQL then takes its own lock
-        files for those of a living server; so they go as well, once nobody is left who could need them.
+        Some systems keep the pid of a process that was not waited for, and PostgreSQL then takes its own lock files for
+        those of a running server; so they are removed, once no process is left.
         """
         os.kill(self.pid, signal.SIGKILL)
         eventually(lambda: not processes_in(self.data))
@@ -124,7 +124,7 @@ class Server:
             lock.unlink()
 
     def restart(self, mode: Literal["fast", "immediate"] = "fast") -> None:
-        """Ends it and starts it again, on the same port."""
+        """Stop it and start it again, on the same port."""
         self.stop(mode)
         self.start()
 
@@ -133,7 +133,7 @@ class Server:
         return self.data.parent
 
     def _initialise(self, settings: Mapping[str, str]) -> None:
-        """Makes the data folder, owned by the user who runs the server, and writes the configuration."""
+        """Create the data folder, owned by the user that runs the server, and write the configuration."""
         self._home.mkdir(mode=0o700)
         self.programs.give(self._home)
         words = ("-D", str(self.data), "-U", SUPERUSER, "-A", "trust", "--encoding=UTF8", "--locale=C.UTF-8")
@@ -150,7 +150,7 @@ class Server:
                 file.write("host all all samenet trust\n")
 
     def _run(self, command: Sequence[str]) -> None:
-        """Runs one of PostgreSQL's programs to its end; what it starts keeps none of our files open."""
+        """Run one of PostgreSQL's programs to its end; what it starts inherits no open files."""
         done = subprocess.run(
             command,
             cwd=self.folder,
@@ -175,7 +175,7 @@ def running(
 ) -> Iterator[Server]:
     """A server that lives as long as the block, and never longer than this process.
 
-    `programs` finds what it runs, and may put a copy into the folder that it is given.
+    `programs` finds its programs, and may put a copy into the given folder.
     """
     guarded = Guarded()
     with guard(guarded.folder):
@@ -188,7 +188,7 @@ def running(
 
 
 def _free_port() -> int:
-    """A port that nobody listens on at this moment."""
+    """Return a port without a listener."""
     while True:
         port = random.choice(PORTS)
         with socket.socket() as probe:

@@ -1,6 +1,6 @@
-"""Databases that a store of PostgreSQL can open at once: copies of one that was migrated, or one that is used again.
+"""Migrated databases for PostgreSQL stores: copies of a template, or one that is reused.
 
-A database of a test's own costs a copy, and every new connection plans each function anew: half a second a test. Tests
+A database for one test costs a copy, and every new connection plans each function anew: half a second a test. Tests
 that only call verbs of the store share one database per process and its connections (`ReusedDatabase`); it is emptied
 between them.
 """
@@ -18,7 +18,7 @@ from langlauf.store.postgres.connection import DatabaseConnection, connect
 from langlauf.store.postgres.driver import PostgresStore
 from tests.support.postgres import execute, fresh_database, template
 
-#: Remembers the rows that a migrated database begins with, and makes `tests.reset()`, which brings them back.
+#: Stores the rows of a migrated database, and creates `tests.reset()`, which restores them.
 _RESET = """
 CREATE SCHEMA tests;
 DO $$ DECLARE name text; BEGIN
@@ -46,7 +46,7 @@ END $$;
 
 @contextmanager
 def migrated_database() -> Iterator[str]:
-    """The URL of a database with the schema and nothing in it; it is dropped at the end."""
+    """Return the URL of a database with an empty schema; it is dropped at the end."""
     with fresh_database(template=template("migrated", _migrate)) as url:
         yield url
 
@@ -60,7 +60,7 @@ def _migrate(url: str) -> None:
 
 
 class ReusedDatabase:
-    """One database for many tests, on one event loop, with connections that outlive the stores that use them."""
+    """One database for many tests, on one event loop, with connections that outlive their stores."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()
@@ -70,7 +70,7 @@ class ReusedDatabase:
         self._idle: dict[str, list[Any]] = {}
 
     def run(self, use: Callable[[str], Awaitable[None]]) -> None:
-        """Run a test with the URL of the database; where it fails, the next one gets a new database."""
+        """Run a test with the URL of the database; if it fails, the next one gets a new database."""
         if self._url is None:
             self._url = self._stack.enter_context(migrated_database())
             execute(self._url, _RESET)
@@ -106,7 +106,7 @@ class ReusedDatabase:
 
 
 async def _alone(work: Awaitable[None]) -> None:
-    """End what the test has left running, as `asyncio.run` does."""
+    """Cancel tasks that the test left running, as `asyncio.run` does."""
     try:
         await work
     finally:
