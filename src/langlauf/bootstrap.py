@@ -16,10 +16,10 @@ from langlauf.auth.tokens import JobTokens
 from langlauf.background import DutyRecorder, PeriodicDuty
 from langlauf.compat.sqlite_import import import_v1, name_jobs
 from langlauf.compat.v1_records import UNNAMED
-from langlauf.delivery.checked_connection import Doors, Resolver, trust_in
-from langlauf.delivery.mail import Mails
+from langlauf.delivery.checked_connection import ConnectionPolicy, Resolver, tls_context
+from langlauf.delivery.mail import EmailChannel
 from langlauf.delivery.sender import Channel, Sender, UnconfiguredChannel
-from langlauf.delivery.webhook import SendingOnce, Webhooks
+from langlauf.delivery.webhook import WebhookChannel, WebhookTester
 from langlauf.domain.delivery import ChannelName
 from langlauf.domain.errors import LanglaufError, SettingsError, StoreError, StoreUnhealthy
 from langlauf.domain.event import event_source
@@ -206,7 +206,7 @@ def make_endpoints(store: Store, settings: Settings, *, operator: bool = False) 
     For an operator also the responses of private receivers to a test.
     """
     return WebhookService(
-        store, settings, SendingOnce(lambda: make_webhooks(store, settings, "", shows_inside=operator))
+        store, settings, WebhookTester(lambda: make_webhooks(store, settings, "", shows_inside=operator))
     )
 
 
@@ -243,9 +243,9 @@ def make_mails(store: Store, settings: Settings) -> Channel:
         EmailWriter,  # templates and texts that a worker without mail does not need
     )
 
-    return Mails(
+    return EmailChannel(
         store,
-        write=EmailWriter(settings).about,
+        render=EmailWriter(settings).about,
         receivers=MailReceivers(store, settings),
         rules=settings.mail_rules,
         server=settings.smtp,
@@ -254,19 +254,19 @@ def make_mails(store: Store, settings: Settings) -> Channel:
     )
 
 
-def make_webhooks(store: Store, settings: Settings, prefix: str, *, shows_inside: bool = False) -> Webhooks:
+def make_webhooks(store: Store, settings: Settings, prefix: str, *, shows_inside: bool = False) -> WebhookChannel:
     """Return the channel of webhooks."""
     try:
-        trust = trust_in(settings.webhook_ca)
+        trust = tls_context(settings.webhook_ca)
     except OSError as error:
         raise SettingsError(f"LANGLAUF_WEBHOOK_CA={settings.webhook_ca!r}: {error}") from None
 
-    def doors(org_id: str) -> Doors:
+    def policy(org_id: str) -> ConnectionPolicy:
         allow = allowed_networks(settings.webhook_allow, org_id)
-        return Doors(trust=trust, allow=allow, own_host=settings.host, own_port=settings.port)
+        return ConnectionPolicy(trust=trust, allow=allow, own_host=settings.host, own_port=settings.port)
 
-    return Webhooks(
-        doors=doors,
+    return WebhookChannel(
+        policy=policy,
         resolver=Resolver(2 * max(1, settings.deliveries)),
         clock=store.clock,
         seconds=settings.webhook_seconds,

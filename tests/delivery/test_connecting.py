@@ -13,12 +13,12 @@ import uvloop
 
 from langlauf.delivery import checked_connection
 from langlauf.delivery.checked_connection import (
-    Doors,
+    ConnectionPolicy,
     Resolver,
-    TooManyQuestions,
-    checked_addresses,
-    connected,
-    trust_in,
+    TooManyLookups,
+    open_checked,
+    resolve_checked,
+    tls_context,
 )
 from langlauf.domain.errors import WebhookUrlRefused
 from langlauf.domain.webhook import WebhookUrl, read_webhook_url
@@ -28,20 +28,20 @@ HOME = (ip_network("127.0.0.0/8"),)
 PATIENCE = 60.0
 
 
-async def _call(url: str, doors: Doors, deadline: asyncio.Timeout | None = None) -> str:
+async def _call(url: str, policy: ConnectionPolicy, deadline: asyncio.Timeout | None = None) -> str:
     """Who is at the other end."""
     until = asyncio.get_running_loop().time() + PATIENCE
     async with (
         deadline or asyncio.timeout_at(until),
-        _connected(read_webhook_url(url, HOME), doors, until) as (_, writer),
+        _connected(read_webhook_url(url, HOME), policy, until) as (_, writer),
     ):
         return str(writer.get_extra_info("peername")[0])
 
 
 @asynccontextmanager
-async def _connected(target: WebhookUrl, doors: Doors, until: float) -> AsyncIterator[Any]:
-    addresses = await checked_addresses(target, doors, Resolver(1))
-    async with connected(target, addresses, doors, until=until, limit=1024) as streams:
+async def _connected(target: WebhookUrl, policy: ConnectionPolicy, until: float) -> AsyncIterator[Any]:
+    addresses = await resolve_checked(target, policy, Resolver(1))
+    async with open_checked(target, addresses, policy, until=until, limit=1024) as streams:
         yield streams
 
 
@@ -58,30 +58,30 @@ def _listening(address: str = "127.0.0.1") -> Iterator[socket.socket]:
 )
 def test_where_this_server_listens_is_not_called(host: str, port: int, own: bool) -> None:
     allow = (*HOME, ip_network("10.0.0.0/8"))
-    doors = Doors(trust=trust_in(None), allow=allow, own_host="10.1.2.3", own_port=8080)
+    policy = ConnectionPolicy(trust=tls_context(None), allow=allow, own_host="10.1.2.3", own_port=8080)
     target = read_webhook_url(f"http://{host}:{port}/", allow)
     if own:
         with pytest.raises(WebhookUrlRefused, match="own"):
-            doors.check(target, ip_address(host))
+            policy.check(target, ip_address(host))
     else:
-        doors.check(target, ip_address(host))
+        policy.check(target, ip_address(host))
 
 
 def test_the_next_address_is_tried_where_one_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checked_connection, "_ask", lambda _: [ip_address("127.0.0.2"), ip_address("127.0.0.1")])
+    monkeypatch.setattr(checked_connection, "_look_up", lambda _: [ip_address("127.0.0.2"), ip_address("127.0.0.1")])
     with _listening() as listener:
         url = f"http://receiver:{listener.getsockname()[1]}/"
-        assert uvloop.run(_call(url, Doors(trust=trust_in(None), allow=HOME))) == "127.0.0.1"
+        assert uvloop.run(_call(url, ConnectionPolicy(trust=tls_context(None), allow=HOME))) == "127.0.0.1"
 
 
 def test_whoever_is_there_is_judged_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """Should the way lead elsewhere than it was told to, nothing is said there."""
     with _listening() as listener, _listening("127.0.0.3") as elsewhere:
-        monkeypatch.setattr(checked_connection, "_first_open", lambda *_: _led_to(elsewhere))
+        monkeypatch.setattr(checked_connection, "_connect_first", lambda *_: _led_to(elsewhere))
         allow = (ip_network("127.0.0.1/32"),)
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
         with pytest.raises(WebhookUrlRefused):
-            uvloop.run(_call(url, Doors(trust=trust_in(None), allow=allow)))
+            uvloop.run(_call(url, ConnectionPolicy(trust=tls_context(None), allow=allow)))
         caller, _ = elsewhere.accept()
         with caller:
             assert caller.recv(1) == b""
@@ -99,7 +99,7 @@ def test_a_handshake_that_never_comes_leaves_nothing_open() -> None:
 async def _held(url: str, mute: socket.socket) -> None:
     """The other end sees the connection close at the deadline, while the caller's loop still runs."""
     deadline = asyncio.timeout(PATIENCE)
-    calling = asyncio.create_task(_call(url, Doors(trust=trust_in(None), allow=HOME), deadline))
+    calling = asyncio.create_task(_call(url, ConnectionPolicy(trust=tls_context(None), allow=HOME), deadline))
     caller, _ = await asyncio.to_thread(mute.accept)
     caller.settimeout(PATIENCE)
     with caller:
@@ -120,17 +120,17 @@ def test_names_that_are_never_answered_do_not_pile_up(monkeypatch: pytest.Monkey
         answered.wait(PATIENCE)
         return []
 
-    monkeypatch.setattr(checked_connection, "_ask", ask)
+    monkeypatch.setattr(checked_connection, "_look_up", ask)
 
     async def main() -> None:
         resolver = Resolver(2)
         waiting = [asyncio.create_task(resolver.addresses("a")) for _ in range(2)]
         await asyncio.sleep(0)
-        with pytest.raises(TooManyQuestions):
+        with pytest.raises(TooManyLookups):
             await resolver.addresses("b")
         waiting[0].cancel()
         await asyncio.sleep(0)
-        with pytest.raises(TooManyQuestions):  # the thread is still asking, whoever has gone
+        with pytest.raises(TooManyLookups):  # the thread is still asking, whoever has gone
             await resolver.addresses("b")
         answered.set()
         assert await waiting[1] == []
@@ -138,7 +138,7 @@ def test_names_that_are_never_answered_do_not_pile_up(monkeypatch: pytest.Monkey
             while True:
                 try:
                     assert await resolver.addresses("b") == []
-                except TooManyQuestions:
+                except TooManyLookups:
                     await asyncio.sleep(0.01)
                 else:
                     return

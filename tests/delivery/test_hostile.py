@@ -50,15 +50,15 @@ CASES: dict[str, Case] = {
     "moved": Case(answer(308, Location="/elsewhere"), "failed", "redirect"),
     "drips-body": Case(drips_body, "sent", tries=1),
     "endless": Case(endless, "sent", tries=1),
-    "endless-head": Case(cut_off(_OK + b"x: y\r\n" * 5_000), "failed", "head of the answer is too long"),
-    "only-interim": Case(cut_off(b"HTTP/1.1 100 Continue\r\n\r\n" * 2_000), "failed", "head of the answer is too long"),
+    "endless-head": Case(cut_off(_OK + b"x: y\r\n" * 5_000), "failed", "head of the response is too long"),
+    "only-interim": Case(cut_off(b"HTTP/1.1 100 Continue\r\n\r\n" * 2_000), "failed", "the response is too long"),
     "after-interim": Case(cut_off(b"HTTP/1.1 103 Early Hints\r\nx: y\r\n\r\n" + _OK + b"\r\n"), "sent", tries=1),
     "upgrades": Case(cut_off(b"HTTP/1.1 101 Switching\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"), "failed", "101"),
-    "cut-head": Case(cut_off(_OK + b"content-le"), "failed", "ended too early"),
+    "cut-head": Case(cut_off(_OK + b"content-le"), "failed", "response is incomplete"),
     "cut-body": Case(cut_off(_OK + b"content-length: 1000\r\n\r\nhalf"), "sent", tries=1),
     "bad-chunks": Case(cut_off(_OK + b"transfer-encoding: chunked\r\n\r\nzz\r\n"), "sent", tries=1),
-    "silent": Case(cut_off(b""), "failed", "closed without an answer"),
-    "garbage": Case(cut_off(b"\x00\x16\x03\x01SSH-2.0-hello\r\n\r\n"), "failed", "no HTTP"),
+    "silent": Case(cut_off(b""), "failed", "closed without a response"),
+    "garbage": Case(cut_off(b"\x00\x16\x03\x01SSH-2.0-hello\r\n\r\n"), "failed", "not HTTP"),
 }
 #: Those whose answer never comes to its end.
 UNENDING: dict[str, Manner] = {"hangs": hang, "drips-head": drip(_OK * 1_000)}
@@ -107,7 +107,7 @@ def test_an_answer_that_does_not_come_is_given_up_at_the_deadline(tmp_path: Path
         messages = sending.settled(number=len(urls))
     for message in messages:
         assert (message.delivery_status, message.attempt_count) == ("failed", 2)
-        assert "no answer within 0.3 s" in (message.last_error or "")
+        assert "no response within 0.3 s" in (message.last_error or "")
 
 
 def test_of_an_answer_little_is_kept_and_no_secret(tmp_path: Path) -> None:
@@ -143,8 +143,8 @@ def test_a_certificate_must_be_one_that_is_trusted_and_of_that_name(tmp_path: Pa
         wrong = {
             sending.endpoint(url).endpoint_id: error
             for url, error in {
-                strange.url(): "certificate is not to be trusted",
-                plain.url().replace("http:", "https:"): "no secure connection",
+                strange.url(): "certificate is not trusted",
+                plain.url().replace("http:", "https:"): "TLS failed",
                 f"http://127.0.0.1:{closed.getsockname()[1]}/": "no connection: Connection refused",
             }.items()
         }

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from langlauf.clock import new_id
-from langlauf.delivery.mail import ending_of, mail_bytes
+from langlauf.delivery.mail import encode_email, read_job_ending
 from langlauf.domain.attempt import Partial
 from langlauf.domain.delivery import Delivery, DeliveryClaim, DeliveryEnd, Subscription
 from langlauf.domain.errors import RetryHint
@@ -81,7 +81,7 @@ class Scene(msgspec.Struct):
 
     async def about(self, delivery: Delivery, letters: EmailWriter | None = None) -> Email:
         """The letter of a message."""
-        return (letters or self.letters).about(delivery, await ending_of(self.store, delivery))
+        return (letters or self.letters).about(delivery, await read_job_ending(self.store, delivery))
 
     async def letter(self, end: Completed | Failed, **how: Any) -> Email:
         """The letter about it."""
@@ -113,7 +113,7 @@ def failed(message: str = "no such place", hint: RetryHint | None = None) -> Fai
 
 def received(letter: Email) -> EmailMessage:
     """The letter as whoever gets the mail reads it."""
-    sent = mail_bytes(letter, sender=SENDER, to=TO, message_id=message_id(new_id(), SENDER), now=0)
+    sent = encode_email(letter, sender=SENDER, to=TO, message_id=message_id(new_id(), SENDER), now=0)
     read = message_from_bytes(sent, policy=default)
     assert isinstance(read, EmailMessage)
     return read
@@ -306,5 +306,5 @@ def test_a_long_domain_does_not_break_the_mark() -> None:
     """It stays one word, whatever the length of the line."""
     sender = MailSender("jobs@" + ".".join(["a" * 60] * 3) + ".example")
     mark = message_id(new_id(), sender)
-    sent = mail_bytes(sample_email("en"), sender=sender, to=TO, message_id=mark, now=0)
+    sent = encode_email(sample_email("en"), sender=sender, to=TO, message_id=mark, now=0)
     assert message_from_bytes(sent, policy=default)["Message-ID"].strip() == mark

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from langlauf.delivery.mail import mail_bytes
-from langlauf.delivery.smtp import Answer, send
+from langlauf.delivery.mail import encode_email
+from langlauf.delivery.smtp import SmtpResult, send_mail
 from langlauf.domain.mail import Email, MailSender, read_mail_server
 from tests.support.certificates import make_certificate
 from tests.support.processes import eventually
@@ -25,17 +25,17 @@ LETTER = Email(subject="Über alles", text=".\nzwei\n", html="<p>zwei</p>", lang
 
 
 def mail() -> bytes:
-    return mail_bytes(LETTER, sender=SENDER, to=TO, message_id="<one@sender.example>", now=START)
+    return encode_email(LETTER, sender=SENDER, to=TO, message_id="<one@sender.example>", now=START)
 
 
-async def sent(address: str, seconds: float = 60.0) -> Answer:
-    return await send(read_mail_server(address), SENDER, TO, mail(), seconds=seconds)
+async def sent(address: str, seconds: float = 60.0) -> SmtpResult:
+    return await send_mail(read_mail_server(address), SENDER, TO, mail(), seconds=seconds)
 
 
-def through(use: Callable[[SmtpServer], Awaitable[Answer]], **how: Any) -> tuple[Answer, SmtpServer]:
+def through(use: Callable[[SmtpServer], Awaitable[SmtpResult]], **how: Any) -> tuple[SmtpResult, SmtpServer]:
     """Sends through a server and tells what both sides have."""
 
-    async def run() -> tuple[Answer, SmtpServer]:
+    async def run() -> tuple[SmtpResult, SmtpServer]:
         async with smtp_server(**how) as office:
             return await use(office), office
 
@@ -53,7 +53,7 @@ def certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, 
 def test_a_mail_arrives_as_it_was_written() -> None:
     """Both forms of the text, one receiver, and a lone dot is no end."""
     answer, office = through(lambda office: sent(f"smtp://127.0.0.1:{office.port}"))
-    assert (answer.verdict, answer.code, answer.said) == ("taken", 250, "2.0.0 queued as 4711")
+    assert (answer.verdict, answer.code, answer.reply) == ("taken", 250, "2.0.0 queued as 4711")
     [taken] = office.taken
     assert (taken.sender, taken.receivers, taken.tls, taken.login) == (SENDER.address, (TO,), False, None)
     read = taken.mail
@@ -97,7 +97,7 @@ def test_a_server_without_starttls_gets_nothing() -> None:
     """Neither the mail nor the password goes over an open line that was to be closed."""
     answer, office = through(lambda office: sent(f"smtp://{LOGIN}localhost:{office.port}?tls=required"))
     assert (answer.verdict, office.taken) == ("settings", [])
-    assert PASSWORD not in answer.said
+    assert PASSWORD not in answer.reply
 
 
 def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path: Path) -> Non
         lambda office: sent(f"smtp://localhost:{office.port}?tls=required"), certificate=make_certificate(tmp_path)
     )
     assert (answer.verdict, office.taken) == ("settings", [])
-    assert "certificate" in answer.said
+    assert "certificate" in answer.reply
 
 
 def test_a_refused_login_is_a_matter_of_settings() -> None:
@@ -114,7 +114,7 @@ def test_a_refused_login_is_a_matter_of_settings() -> None:
     wrong, _ = through(lambda office: sent(f"smtp://post:wrong@127.0.0.1:{office.port}"), login=True)
     assert (wrong.verdict, wrong.code) == ("settings", 535)
 
-    def busy(office: SmtpServer) -> Awaitable[Answer]:
+    def busy(office: SmtpServer) -> Awaitable[SmtpResult]:
         office.answers["AUTH"] = ["454 4.7.0 try later", "454 4.7.0 try later"]
         return sent(f"smtp://{LOGIN}127.0.0.1:{office.port}")
 
@@ -140,20 +140,20 @@ def test_a_refused_login_is_a_matter_of_settings() -> None:
 def test_what_each_answer_means(step: str, said: str, verdict: str) -> None:
     """By its number and by what was asked."""
 
-    def use(office: SmtpServer) -> Awaitable[Answer]:
+    def use(office: SmtpServer) -> Awaitable[SmtpResult]:
         office.answers[step] = [said]
         return sent(f"smtp://127.0.0.1:{office.port}")
 
     answer, office = through(use)
     assert (answer.verdict, office.taken) == (verdict, [])
-    assert answer.everybody == (step == "MAIL" or said == "cut" or said.startswith("421"))
-    assert said == "cut" or (str(answer.code), answer.said) == tuple(said.split(" ", 1))
+    assert answer.server_failed == (step == "MAIL" or said == "cut" or said.startswith("421"))
+    assert said == "cut" or (str(answer.code), answer.reply) == tuple(said.split(" ", 1))
 
 
 def test_a_mail_whose_last_answer_got_lost_counts_as_not_taken() -> None:
     """It is sent again, and both have the same mark: whoever gets two can tell."""
 
-    async def twice(office: SmtpServer) -> Answer:
+    async def twice(office: SmtpServer) -> SmtpResult:
         office.answers["DATA"] = ["cut"]
         first = await sent(f"smtp://127.0.0.1:{office.port}")
         assert first.verdict == "later", first
@@ -169,7 +169,7 @@ def test_a_server_that_hangs_is_left_at_the_deadline(greeting: bytes) -> None:
     """Before its greeting or after it, and byte by byte: one deadline for all. Nothing is left behind."""
     before = threading.active_count()
 
-    async def run() -> Answer:
+    async def run() -> SmtpResult:
         gone = asyncio.Event()
 
         async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -191,7 +191,7 @@ def test_a_server_that_hangs_is_left_at_the_deadline(greeting: bytes) -> None:
 
     answer = asyncio.run(run())
     assert answer.verdict == "later"
-    assert "0.4 s" in answer.said
+    assert "0.4 s" in answer.reply
     eventually(lambda: threading.active_count() <= before)
 
 

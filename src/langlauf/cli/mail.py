@@ -9,8 +9,8 @@ from langlauf.cli.options import CommandError, ExitCode, json_option, read_setti
 from langlauf.cli.output import format_time, plain, print_json, print_note, print_table
 from langlauf.cli.stores import org_store_options, run_for_org
 from langlauf.clock import SystemClock, monotonic, new_id
-from langlauf.delivery.mail import mail_bytes
-from langlauf.delivery.smtp import Answer, Verdict, send
+from langlauf.delivery.mail import encode_email
+from langlauf.delivery.smtp import SmtpResult, Verdict, send_mail
 from langlauf.domain.instant import to_datetime
 from langlauf.domain.mail import AddressMark, MailMark, MailSender, MailServer, message_id, read_mail_address
 from langlauf.service.mail_receivers import MailReceivers
@@ -44,26 +44,26 @@ def mail_test(address: str, *, as_json: bool, **flags: Any) -> None:
     started = monotonic()
     answer = asyncio.run(_send_test(settings, settings.smtp, settings.mail_from, to))
     if as_json:
-        shown = {"verdict": answer.verdict, "code": answer.code, "said": answer.said}
+        shown = {"verdict": answer.verdict, "code": answer.code, "said": answer.reply}
         print_json({**shown, "server": settings.smtp.shown, "seconds": round(monotonic() - started, 3)})
     else:
         _print_answer(answer, settings.smtp, to)
     raise SystemExit(_exit_code(answer))
 
 
-async def _send_test(settings: Settings, server: MailServer, sender: MailSender, to: str) -> Answer:
-    mail = mail_bytes(
+async def _send_test(settings: Settings, server: MailServer, sender: MailSender, to: str) -> SmtpResult:
+    mail = encode_email(
         sample_email(settings.mail_language),
         sender=sender,
         to=to,
         message_id=message_id(new_id(), sender),
         now=SystemClock().now(),
     )
-    return await send(server, sender, to, mail, seconds=settings.webhook_seconds)
+    return await send_mail(server, sender, to, mail, seconds=settings.webhook_seconds)
 
 
-def _print_answer(answer: Answer, server: MailServer, to: str) -> None:
-    said = plain(answer.said) if answer.code is None else f"{answer.code} {plain(answer.said)}"
+def _print_answer(answer: SmtpResult, server: MailServer, to: str) -> None:
+    said = plain(answer.reply) if answer.code is None else f"{answer.code} {plain(answer.reply)}"
     if answer.verdict == "taken":
         click.echo(f"{server.shown} accepted the mail for {to}: {said}")
         print_note("Accepted is not yet delivered: check the inbox and the spam folder.")
@@ -72,7 +72,7 @@ def _print_answer(answer: Answer, server: MailServer, to: str) -> None:
         print_note(_ADVICE[answer.verdict])
 
 
-def _exit_code(answer: Answer) -> ExitCode:
+def _exit_code(answer: SmtpResult) -> ExitCode:
     if answer.verdict == "taken":
         return ExitCode.OK
     return ExitCode.UNREACHABLE if answer.verdict == "later" and answer.code is None else ExitCode.FAILED

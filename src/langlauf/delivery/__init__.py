@@ -1,1 +1,1 @@
-"""Messages on their way out: what waits in the outbox is claimed, sent by its channel, and settled."""
+"""Delivery of the outbox: messages are claimed, sent through their channel, and settled."""

@@ -21,74 +21,78 @@ from langlauf.domain.ssrf import Address, Network, unwrap_mapped
 from langlauf.domain.webhook import WebhookUrl, check_address
 
 
-class TooManyQuestions(OSError):
-    """So many names are being asked for without an answer that no more are asked for now."""
+class TooManyLookups(OSError):
+    """The limit of concurrent DNS lookups is reached; try again later."""
 
 
 class Resolver:
-    """Asks the system what names stand for, for a few at once."""
+    """Resolves names with the resolver of the system, a limited number at once.
+
+    A lookup cannot be canceled, so each has a thread of its own: the few threads of the event loop would all be blocked
+    by names whose DNS server never answers.
+    """
 
     def __init__(self, most: int) -> None:
-        self._places = threading.BoundedSemaphore(most)
+        self._slots = threading.BoundedSemaphore(most)
 
     async def addresses(self, host: str) -> list[Address]:
-        """All addresses of a name, each once, in the order of the system. An `OSError` says that there are none."""
-        if not self._places.acquire(blocking=False):
-            raise TooManyQuestions("too many names are being asked for without an answer")
+        """Return the distinct addresses of a name in the order of the system; raises `OSError` if there are none."""
+        if not self._slots.acquire(blocking=False):
+            raise TooManyLookups("too many DNS lookups are waiting for an answer")
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[list[Address]] = loop.create_future()
+        addresses: asyncio.Future[list[Address]] = loop.create_future()
 
-        def settle(deliver: Callable[[], None]) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is gone: nobody waits any more
-                loop.call_soon_threadsafe(lambda: None if answer.done() else deliver())
+        def settle(set_outcome: Callable[[], None]) -> None:
+            with contextlib.suppress(RuntimeError):  # the event loop is closed
+                loop.call_soon_threadsafe(lambda: None if addresses.done() else set_outcome())
 
-        def ask() -> None:
+        def look_up() -> None:
             try:
-                found = _ask(host)
+                found = _look_up(host)
             except OSError as error:
-                refused = error  # the name of the exception ends with its block
-                settle(lambda: answer.set_exception(refused))
+                failure = error  # `error` is deleted at the end of the block
+                settle(lambda: addresses.set_exception(failure))
             else:
-                settle(lambda: answer.set_result(found))
+                settle(lambda: addresses.set_result(found))
             finally:
-                self._places.release()
+                self._slots.release()
 
-        threading.Thread(target=ask, name="langlauf-resolver", daemon=True).start()
-        return await answer
+        threading.Thread(target=look_up, name="langlauf-resolver", daemon=True).start()
+        return await addresses
 
 
-def _ask(host: str) -> list[Address]:
+def _look_up(host: str) -> list[Address]:
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except UnicodeError as error:
         raise OSError(str(error)) from None
-    return list(dict.fromkeys(unwrap_mapped(ip_address(place[0])) for *_, place in found))
+    return list(dict.fromkeys(unwrap_mapped(ip_address(socket_address[0])) for *_, socket_address in found))
 
 
-#: More than these are judged, but not tried.
+#: All addresses are checked, but a connection is attempted to this many at most.
 _MOST_TRIED = 4
 _FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 
 
-class Doors(msgspec.Struct, frozen=True, kw_only=True):
-    """Whom we may call for an org, and whose word about who they are we take."""
+class ConnectionPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """Which addresses may be called for an org, and which certificates are trusted."""
 
     trust: ssl.SSLContext
-    #: the ranges that the operator named for this org and for all
+    #: private ranges that the operator allowed for this org or for all
     allow: tuple[Network, ...] = ()
-    #: where this very server listens
+    #: where this server listens
     own_host: str = ""
     own_port: int = 0
 
     def check(self, target: WebhookUrl, address: Address) -> None:
-        """Refuses an address that must not be called."""
+        """Raise `WebhookUrlRefused` for an address that must not be called."""
         check_address(target, address, self.allow)
         if target.port == self.own_port and (address.is_loopback or str(address) == self.own_host):
             raise WebhookUrlRefused("the address is this server's own: a webhook must go to another one")
 
 
-def trust_in(ca_file: str | None) -> ssl.SSLContext:
-    """The authorities of this system, and one of the operator's own where there is one."""
+def tls_context(ca_file: str | None) -> ssl.SSLContext:
+    """Return a TLS context that trusts the authorities of this system, and one of the operator if given."""
     context = ssl.create_default_context()
     if ca_file is not None:
         context.load_verify_locations(cafile=ca_file)
@@ -96,62 +100,62 @@ def trust_in(ca_file: str | None) -> ssl.SSLContext:
     return context
 
 
-async def checked_addresses(target: WebhookUrl, doors: Doors, resolver: Resolver) -> list[Address]:
-    """All that a target stands for; `WebhookUrlRefused` where one of them must not be called."""
+async def resolve_checked(target: WebhookUrl, policy: ConnectionPolicy, resolver: Resolver) -> list[Address]:
+    """Return all addresses of a target; raises `WebhookUrlRefused` if one of them must not be called."""
     found = [target.address] if target.address is not None else await resolver.addresses(target.host)
     addresses = [unwrap_mapped(address) for address in found]
     for address in addresses:
-        doors.check(target, address)
+        policy.check(target, address)
     return addresses
 
 
 @asynccontextmanager
-async def connected(
-    target: WebhookUrl, addresses: Sequence[Address], doors: Doors, *, until: float, limit: int
+async def open_checked(
+    target: WebhookUrl, addresses: Sequence[Address], policy: ConnectionPolicy, *, until: float, limit: int
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A connection to a target at addresses that were checked, cut off at the end.
+    """Provide a connection to one of the checked addresses of a target, aborted at the end.
 
-    `until` is when all must be over, by the clock of the loop.
+    `until` is the deadline by the clock of the event loop.
     """
-    open_socket = await _first_open(addresses[:_MOST_TRIED], target.port, until)
+    connection = await _connect_first(addresses[:_MOST_TRIED], target.port, until)
     try:
-        doors.check(target, unwrap_mapped(ip_address(open_socket.getpeername()[0])))
+        policy.check(target, unwrap_mapped(ip_address(connection.getpeername()[0])))
     except BaseException:
-        open_socket.close()
+        connection.close()
         raise
     secure = target.scheme == "https"
     reader, writer = await asyncio.open_connection(
-        sock=open_socket,
+        sock=connection,
         limit=limit,
-        ssl=doors.trust if secure else None,
+        ssl=policy.trust if secure else None,
         server_hostname=target.host if secure else None,
     )
     try:
         yield reader, writer
     finally:
-        writer.transport.abort()  # a farewell could be drawn out by whoever is there
+        writer.transport.abort()  # a TLS close handshake could be delayed by the receiver
 
 
-async def _first_open(addresses: Sequence[Address], port: int, until: float) -> socket.socket:
-    """The first address that can be reached; each has its share of the time, so that the last one has some."""
-    last: OSError = OSError("the name stands for no address")
+async def _connect_first(addresses: Sequence[Address], port: int, until: float) -> socket.socket:
+    """Connect to the first address that can be reached; each gets an equal share of the remaining time."""
+    last: OSError = OSError("the host name has no address")
     now = asyncio.get_running_loop().time
-    for place, address in enumerate(addresses):
-        share = (until - now()) / (len(addresses) - place)
+    for index, address in enumerate(addresses):
+        share = (until - now()) / (len(addresses) - index)
         try:
-            return await _open(address, port, share)
-        except OSError as error:  # a timeout is one, too
+            return await _connect(address, port, share)
+        except OSError as error:  # also a timeout
             last = error
     raise last
 
 
-async def _open(address: Address, port: int, seconds: float) -> socket.socket:
-    made = socket.socket(_FAMILIES[address.version], socket.SOCK_STREAM)
+async def _connect(address: Address, port: int, seconds: float) -> socket.socket:
+    connection = socket.socket(_FAMILIES[address.version], socket.SOCK_STREAM)
     try:
-        made.setblocking(False)
+        connection.setblocking(False)
         async with asyncio.timeout(seconds):
-            await asyncio.get_running_loop().sock_connect(made, (str(address), port))
+            await asyncio.get_running_loop().sock_connect(connection, (str(address), port))
     except BaseException:
-        made.close()
+        connection.close()
         raise
-    return made
+    return connection

@@ -1,7 +1,7 @@
-"""One request and its answer over HTTP/1.1, on a connection of its own. Redirects are answers like any other.
+"""One HTTP/1.1 request and its response on a connection of its own. Redirects are not followed.
 
-The head of the answer decides. What follows is only for the log: little of it is read, and not for long, so that an
-answer without an end, or one that drips, holds up nobody.
+The status code decides. The body is only for the log: little of it is read, and only briefly, so that an endless or
+slow response does not occupy a slot.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ import msgspec
 
 from langlauf.domain.webhook import WebhookUrl
 
-#: Of an answer, head and all, no more is read than this.
+#: At most this much of a response is read, head included.
 MOST_READ = 16_384
 _MOST_KEPT = 4_096
 _REPLY_SECONDS = 2.0
@@ -21,12 +21,12 @@ _FINAL = 200
 _SWITCHING = 101
 
 
-class BadAnswer(Exception):
-    """What came back is no answer by the rules of HTTP."""
+class InvalidResponse(Exception):
+    """The response is not valid HTTP."""
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """What a receiver answered, as far as it was read."""
+class HttpResponse(msgspec.Struct, frozen=True):
+    """The response of a receiver, as far as it was read."""
 
     status_code: int
     #: names in lower case
@@ -40,43 +40,45 @@ async def post(
     headers: Mapping[str, str],
     body: bytes,
     deadline: asyncio.Timeout,
-) -> Answer:
-    """Sends a body, and reads the answer. The deadline falls on what there is of it, once its head is there."""
+) -> HttpResponse:
+    """Post a body and read the response. The deadline applies up to the head; the body has a shorter one."""
     reader, writer = streams
     writer.write(_head(target, {**headers, "content-length": str(len(body)), "connection": "close"}) + body)
     await writer.drain()
-    reading = _Reading()
-    while reading.status_code is None:
-        await _read_on(reader, reading)
+    parser = _ResponseParser()
+    while parser.status_code is None:
+        await _read_more(reader, parser)
     end = asyncio.get_running_loop().time() + _REPLY_SECONDS
     end = min(end, deadline.when() or end)
-    deadline.reschedule(None)  # whatever happens now, the receiver has said what it has to say
-    with contextlib.suppress(OSError, BadAnswer):
+    deadline.reschedule(None)  # the outcome is known, whatever happens to the body
+    with contextlib.suppress(OSError, InvalidResponse):
         async with asyncio.timeout_at(end):
-            while not reading.complete and reading.size < MOST_READ:
-                await _read_on(reader, reading)
-    return Answer(reading.status_code, reading.headers, bytes(reading.body))
+            while not parser.complete and parser.size < MOST_READ:
+                await _read_more(reader, parser)
+    return HttpResponse(parser.status_code, parser.headers, bytes(parser.body))
 
 
 def _head(target: WebhookUrl, headers: Mapping[str, str]) -> bytes:
     lines = [f"POST {target.path} HTTP/1.1", f"host: {target.authority}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     if not all(line.isascii() and line.isprintable() for line in lines):
-        raise ValueError("a header has a character that must not be there")
+        raise ValueError("a header contains a character that is not allowed")
     return "\r\n".join([*lines, "", ""]).encode("ascii")
 
 
-async def _read_on(reader: asyncio.StreamReader, reading: "_Reading") -> None:
-    data = await reader.read(MOST_READ - reading.size)
+async def _read_more(reader: asyncio.StreamReader, parser: "_ResponseParser") -> None:
+    data = await reader.read(MOST_READ - parser.size)
     if not data:
-        raise BadAnswer("the answer ended too early" if reading.size else "the connection was closed without an answer")
-    reading.feed(data)
-    if reading.size >= MOST_READ and reading.status_code is None:
-        raise BadAnswer("the head of the answer is too long")
+        raise InvalidResponse(
+            "the response is incomplete" if parser.size else "the connection was closed without a response"
+        )
+    parser.feed(data)
+    if parser.size >= MOST_READ and parser.status_code is None:
+        raise InvalidResponse("the head of the response is too long")
 
 
-class _Reading:
-    """An answer while it is read; the parser calls what begins with `on`."""
+class _ResponseParser:
+    """Parses a response; httptools calls the methods that begin with `on`."""
 
     def __init__(self) -> None:
         self.status_code: int | None = None
@@ -95,17 +97,17 @@ class _Reading:
         except httptools.HttpParserError as error:
             self.complete = True
             if self.status_code is None:
-                raise BadAnswer(f"the answer is no HTTP: {error}") from None
+                raise InvalidResponse(f"the response is not HTTP: {error}") from None
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self.status_code is None:  # not what follows the body
+        if self.status_code is None:  # not a trailer
             self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
         status_code = self._parser.get_status_code()
         if status_code >= _FINAL:
             self.status_code = status_code
-        else:  # an answer that only says that there will be one
+        else:  # an interim response
             self.headers.clear()
 
     def on_body(self, data: bytes) -> None:

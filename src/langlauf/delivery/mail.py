@@ -15,7 +15,7 @@ from email.policy import compat32
 from email.utils import format_datetime, formataddr
 from urllib.parse import quote
 
-from langlauf.delivery.smtp import Answer, send
+from langlauf.delivery.smtp import SmtpResult, send_mail
 from langlauf.domain.delivery import MAIL_SUBJECTS, Delivery, subject_of
 from langlauf.domain.delivery_outcome import DeliveryOutcome
 from langlauf.domain.instant import Instant, to_datetime
@@ -38,21 +38,24 @@ from langlauf.service.mail_receivers import MailReceivers
 from langlauf.store.protocol import JobReads, Store
 from langlauf.telemetry.log import LogEvent, log_event
 
-#: Writes the letter of a message, from what is known of its job, with the link that unsubscribes where there is one.
-Write = Callable[[Delivery, JobEnding, str | None], Email]
-#: How long the mail of an org is left alone where no mail at all gets through: somebody has to look at the settings.
+#: Renders the email of a message, with the link to unsubscribe if there is one.
+Render = Callable[[Delivery, JobEnding, str | None], Email]
+#: How long the mail of an org is paused when the mail server accepts none: the operator must check the settings.
 _PAUSE_SECONDS = 300.0
 _RECEIVER = "[receiver]"
+#: Characters of a URL that are not percent-encoded.
+_URL_CHARACTERS = "%/:?#[]@!$&'()*+,;=~"
+_POLICY = compat32.clone(linesep="\r\n")
 
 
-class Mails:
-    """Sends mail from one address through one server."""
+class EmailChannel:
+    """Sends messages as mails, from one address through one server."""
 
     def __init__(
         self,
         store: Store,
         *,
-        write: Write,
+        render: Render,
         receivers: MailReceivers,
         rules: MailRules,
         server: MailServer,
@@ -60,7 +63,7 @@ class Mails:
         seconds: float,
     ) -> None:
         self._store = store
-        self._write = write
+        self._render = render
         self._receivers = receivers
         self._rules = rules
         self._server = server
@@ -68,30 +71,30 @@ class Mails:
         self._seconds = seconds
 
     async def send(self, delivery: Delivery) -> DeliveryOutcome:
-        """Sends it once; whatever goes wrong is an outcome."""
+        """Send once; a failure is an outcome."""
         try:
             to = read_mail_address(delivery.target)
         except ValueError as error:
             return DeliveryOutcome(verdict="never", error=f"the address {error}")
         if subject_of(delivery.template_key) not in MAIL_SUBJECTS:
-            return DeliveryOutcome(verdict="never", error=f"there is no letter for {delivery.template_key}")
+            return DeliveryOutcome(verdict="never", error=f"there is no email for {delivery.template_key}")
         refusal = await self._refusal(delivery, to)
         if refusal is not None:
             return DeliveryOutcome(verdict="suppressed", error=MAIL_REFUSALS[refusal])
         link = await self._receivers.link(delivery.org_id, to)
-        mail = mail_bytes(
-            self._write(delivery, await ending_of(self._store, delivery), link),
+        mail = encode_email(
+            self._render(delivery, await read_job_ending(self._store, delivery), link),
             sender=self._sender,
             to=to,
             message_id=message_id(delivery.notification_id, self._sender),
             now=self._store.clock.now(),
             unsubscribe=link or unsubscribe_by_mail(self._sender, delivery.org_id),
         )
-        answer = await send(self._server, self._sender, to, mail, seconds=self._seconds)
-        return self._outcome(answer, re.sub(re.escape(to), _RECEIVER, answer.said, flags=re.IGNORECASE))
+        result = await send_mail(self._server, self._sender, to, mail, seconds=self._seconds)
+        return self._outcome(result, re.sub(re.escape(to), _RECEIVER, result.reply, flags=re.IGNORECASE))
 
     async def _refusal(self, delivery: Delivery, to: str) -> MailRefusal | None:
-        """Why this mail must not go out. A further try of one that was let out before is not counted again."""
+        """Return why the mail must not be sent, or None. A retry does not count against the rate limits again."""
         if not domain_allowed(to, self._rules.domains):
             return "domain"
         return await self._store.mail.admit(
@@ -107,29 +110,29 @@ class Mails:
             )
         )
 
-    def _outcome(self, answer: Answer, said: str) -> DeliveryOutcome:
-        """What the server's answer means. Whom it is about does not stand in it: it is also logged."""
-        if answer.verdict == "taken":
-            return DeliveryOutcome(verdict="sent", status_code=answer.code, reply=said)
-        error = said if answer.code is None else f"the mail server answered {answer.code}: {said}"
-        if answer.verdict == "never":
-            return DeliveryOutcome(verdict="never", status_code=answer.code, reply=said, error=error)
-        patience = None
-        if answer.verdict == "settings":
+    def _outcome(self, result: SmtpResult, reply: str) -> DeliveryOutcome:
+        """Return the outcome. `reply` is without the address of the receiver, as it is also logged."""
+        if result.verdict == "taken":
+            return DeliveryOutcome(verdict="sent", status_code=result.code, reply=reply)
+        error = reply if result.code is None else f"the mail server answered {result.code}: {reply}"
+        if result.verdict == "never":
+            return DeliveryOutcome(verdict="never", status_code=result.code, reply=reply, error=error)
+        pause = None
+        if result.verdict == "settings":
             log_event(LogEvent.MAIL_MISCONFIGURED, logging.ERROR, server=self._server.shown, reason=error)
-            patience = _PAUSE_SECONDS
+            pause = _PAUSE_SECONDS
         return DeliveryOutcome(
             verdict="later",
-            status_code=answer.code,
-            reply=said,
+            status_code=result.code,
+            reply=reply,
             error=error,
-            retry_after=patience,
-            lane_failed=answer.everybody,
+            retry_after=pause,
+            lane_failed=result.server_failed,
         )
 
 
-async def ending_of(store: Store, delivery: Delivery) -> JobEnding:
-    """The job with what its result says at a glance; the result itself is not read."""
+async def read_job_ending(store: Store, delivery: Delivery) -> JobEnding:
+    """Return the job with the summary of its result; the payload is not read. Uses only the reads of its org."""
     reads = store.tenant(delivery.org_id)
     view = await reads.job(delivery.job_id)
     if view is None:
@@ -144,55 +147,50 @@ async def _summary(reads: JobReads, job: JobRecord) -> str | None:
     return None if found is None else found.delivered.snapshot.summary_json
 
 
-#: What an address is made of; anything else is written as %XX.
-_OF_ADDRESSES = "%/:?#[]@!$&'()*+,;=~"
-_POLICY = compat32.clone(linesep="\r\n")
-
-
-def mail_bytes(
-    letter: Email, *, sender: MailSender, to: str, message_id: str, now: Instant, unsubscribe: str | None = None
+def encode_email(
+    email: Email, *, sender: MailSender, to: str, message_id: str, now: Instant, unsubscribe: str | None = None
 ) -> bytes:
-    """The mail with both forms of its text; all of it is ASCII, so that any server can pass it on.
+    """Encode an email with its text and HTML parts, in ASCII, so that every server can forward it.
 
-    `unsubscribe` is the address that ends mails like this one: a page, or a mailbox.
+    `unsubscribe` is the URL to unsubscribe: of a page, or of a mailbox.
     """
     mail = MIMEMultipart("alternative")
     mail["From"] = formataddr((sender.name, sender.address))
     mail["To"] = to
-    mail["Subject"] = _subject(letter.subject)  # type: ignore[assignment]  # the stub knows the newer half alone
+    mail["Subject"] = _subject(email.subject)  # type: ignore[assignment]  # typeshed only knows the newer API
     mail["Date"] = format_datetime(to_datetime(now))
     mail["Message-ID"] = message_id
-    # Nobody's absence is to be answered to, and no list is to pass it on as a person's word.
+    # No automatic replies, and no forwarding by mailing lists.
     mail["Auto-Submitted"] = "auto-generated"
     mail["X-Auto-Response-Suppress"] = "All"
-    mail["Content-Language"] = letter.language
-    mail.attach(_part(letter.text, "plain"))
-    mail.attach(_part(letter.html, "html"))
-    return _unsubscribing(unsubscribe) + mail.as_bytes(policy=_POLICY)
+    mail["Content-Language"] = email.language
+    mail.attach(_part(email.text, "plain"))
+    mail.attach(_part(email.html, "html"))
+    return _unsubscribe_headers(unsubscribe) + mail.as_bytes(policy=_POLICY)
 
 
-def _unsubscribing(address: str | None) -> bytes:
-    """The headers that end mails like this one.
+def _unsubscribe_headers(address: str | None) -> bytes:
+    """Return the headers to unsubscribe.
 
-    They are written by hand, on one line each: the library would fold so long an address behind an empty first line.
+    Written by hand, each on one line: the library would fold a long URL after an empty first line.
     """
     if address is None:
         return b""
-    lines = [f"List-Unsubscribe: <{quote(address, safe=_OF_ADDRESSES)}>"]
-    if address.startswith("https:"):  # one click: RFC 8058 knows no other scheme
+    lines = [f"List-Unsubscribe: <{quote(address, safe=_URL_CHARACTERS)}>"]
+    if address.startswith("https:"):  # RFC 8058 allows one-click only for this scheme
         lines.append("List-Unsubscribe-Post: List-Unsubscribe=One-Click")
     return "".join(f"{line}\r\n" for line in lines).encode("ascii")
 
 
 def unsubscribe_by_mail(sender: MailSender, org_id: str) -> str:
-    """Where there is no page for it, a mail to the sender, which a person has to read."""
+    """Return a mailto URL to the sender, for servers without a page to unsubscribe."""
     return f"mailto:{quote(sender.address, safe='@')}?subject={quote(f'unsubscribe {org_id}')}"
 
 
 def _subject(text: str) -> Header:
-    """Encoded where it is not plain, and where it would look as if it were encoded."""
+    """Encode a subject that is not ASCII, or that looks encoded."""
     if not text.isprintable():
-        raise ValueError("a subject is one line that can be printed")
+        raise ValueError("a subject must be one line of printable characters")
     plain = text.isascii() and "=?" not in text
     return Header(text, "us-ascii" if plain else "utf-8", header_name="Subject")
 
@@ -200,4 +198,4 @@ def _subject(text: str) -> Header:
 def _part(text: str, kind: str) -> MIMEText:
     charset = Charset("utf-8")
     charset.body_encoding = QP
-    return MIMEText(text, kind, charset)  # type: ignore[arg-type]  # it takes more than its stub says
+    return MIMEText(text, kind, charset)  # type: ignore[arg-type]  # typeshed is too strict here

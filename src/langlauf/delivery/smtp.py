@@ -1,7 +1,7 @@
-"""One mail by SMTP: in a thread of its own and within one deadline, whatever the server does or does not do.
+"""Sends one mail by SMTP, in a thread of its own and within one deadline.
 
-What becomes of it is a value: the server took it, it may take it later, it never will, or somebody has to look at the
-settings. A mail whose last answer got lost counts as not taken: it is sent again under the same mark.
+The result is a value: accepted, to be retried, rejected for good, or rejected because of the settings. A mail whose
+last reply got lost counts as not accepted, and is sent again with the same Message-ID.
 """
 
 import asyncio
@@ -19,59 +19,59 @@ from langlauf.domain.mail import MailSender, MailServer
 from langlauf.domain.redact import clean_text
 
 T = TypeVar("T")
-#: Of what a server says, as much as tells its reason.
+#: Replies of a server are cut to this length.
 _LONGEST_REPLY = 500
-_FAREWELL_SECONDS = 2.0
+_QUIT_SECONDS = 2.0
 _TAKEN = 250
 _FORWARDED = 251
 _CLOSING = 421
 _PERMANENT = range(500, 600)
 
-#: `taken`; `later`, to be tried again; `never`, for this receiver or this mail; `settings`, to be tried again when
-#: somebody has looked at them, because no mail at all gets through.
+#: `taken`; `later` is to be retried; `never` rejects this receiver or mail; `settings` rejects every mail until the
+#: operator has corrected them, and is retried as well.
 Verdict = Literal["taken", "later", "never", "settings"]
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """What became of a mail, and what the server said."""
+class SmtpResult(msgspec.Struct, frozen=True):
+    """What became of a mail, and the reply of the server."""
 
     verdict: Verdict
-    #: the number of the server's last answer, where there was one
+    #: code of the last reply, if there was one
     code: int | None
-    said: str
-    #: whether any other mail would have fared the same
-    everybody: bool = False
+    reply: str
+    #: whether any other mail would have failed as well
+    server_failed: bool = False
 
 
-class _GivenUp(Exception):
-    """The deadline is over: nothing more is to be said to the server."""
+class _DeadlineExceeded(Exception):
+    """The deadline is over: no further command is sent."""
 
 
-async def send(server: MailServer, sender: MailSender, to: str, mail: bytes, *, seconds: float) -> Answer:
-    """Hands one mail to the server. It has left this process, or it never will, when this returns."""
-    call = _Call(server, sender, to, mail, seconds)
+async def send_mail(server: MailServer, sender: MailSender, to: str, mail: bytes, *, seconds: float) -> SmtpResult:
+    """Send one mail. Once this returns, the mail is sent or will not be."""
+    session = _SmtpSession(server, sender, to, mail, seconds)
     loop = asyncio.get_running_loop()
-    done: asyncio.Future[Answer] = loop.create_future()
+    done: asyncio.Future[SmtpResult] = loop.create_future()
 
-    def tell(answer: Answer) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is gone: nobody waits any more
-            loop.call_soon_threadsafe(lambda: None if done.done() else done.set_result(answer))
+    def report(result: SmtpResult) -> None:
+        with contextlib.suppress(RuntimeError):  # the event loop is closed
+            loop.call_soon_threadsafe(lambda: None if done.done() else done.set_result(result))
 
-    # A thread that is not waited for at the exit: one that asks for a name can be held up by it.
-    threading.Thread(target=call.run, args=(tell,), name="langlauf-mail", daemon=True).start()
+    # A daemon thread, as a DNS lookup in it can outlast the program.
+    threading.Thread(target=session.run, args=(report,), name="langlauf-mail", daemon=True).start()
     try:
         async with asyncio.timeout(seconds):
             return await done
     except TimeoutError:
-        said = f"{server.shown} did not take the mail within {seconds:g} s"
-        return Answer("later", None, said, everybody=True)
+        reply = f"{server.shown} did not accept the mail within {seconds:g} s"
+        return SmtpResult("later", None, reply, server_failed=True)
     finally:
         if not done.done() or done.cancelled():
-            call.give_up()
+            session.abort()
 
 
-class _Call:
-    """One connection, from greeting to farewell."""
+class _SmtpSession:
+    """One SMTP connection, from greeting to QUIT."""
 
     def __init__(self, server: MailServer, sender: MailSender, to: str, mail: bytes, seconds: float) -> None:
         self._server = server
@@ -79,107 +79,107 @@ class _Call:
         self._to = to
         self._mail = mail
         self.seconds = seconds
-        #: from its first moment on, so that it can be cut at any
+        #: set before it connects, so that it can be aborted at any time
         self.client: smtplib.SMTP | None = None
         self._over = threading.Event()
 
-    def run(self, tell: Callable[[Answer], None]) -> None:
-        """Sends the mail and tells what became of it; the farewell comes after that and changes nothing."""
+    def run(self, report: Callable[[SmtpResult], None]) -> None:
+        """Send the mail and report the result; QUIT comes after that, and does not change it."""
         try:
-            tell(self._sent())
-        except _GivenUp:
+            report(self._send())
+        except _DeadlineExceeded:
             pass
         except (OSError, smtplib.SMTPException, ValueError) as error:
-            tell(_answer(error, self._server))
-        self._leave()
+            report(_result_of(error, self._server))
+        self._quit()
 
-    def give_up(self) -> None:
-        """Cuts the connection, from another thread: what has not been said is not said any more."""
+    def abort(self) -> None:
+        """Close the connection, from another thread: no further command is sent."""
         self._over.set()
-        line = self.client.sock if self.client is not None else None
-        if line is not None:
+        connection = self.client.sock if self.client is not None else None
+        if connection is not None:
             with contextlib.suppress(OSError):
-                line.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
 
-    def _sent(self) -> Answer:
-        client = self._opened()
-        code, said = self._say(lambda: client.mail(self.sender.address))
+    def _send(self) -> SmtpResult:
+        client = self._connect()
+        code, reply = self._command(lambda: client.mail(self.sender.address))
         if code != _TAKEN:
-            return Answer("settings" if code in _PERMANENT else "later", code, _text(said), everybody=True)
-        code, said = self._say(lambda: client.rcpt(self._to))
+            return SmtpResult("settings" if code in _PERMANENT else "later", code, _text(reply), server_failed=True)
+        code, reply = self._command(lambda: client.rcpt(self._to))
         if code not in {_TAKEN, _FORWARDED}:
-            return _refused(code, said)
-        code, said = self._say(lambda: client.data(self._mail))
-        return Answer("taken", code, _text(said)) if code == _TAKEN else _refused(code, said)
+            return _refused(code, reply)
+        code, reply = self._command(lambda: client.data(self._mail))
+        return SmtpResult("taken", code, _text(reply)) if code == _TAKEN else _refused(code, reply)
 
-    def _opened(self) -> smtplib.SMTP:
-        """Connected, under TLS where it is a must, and logged in where there is a user."""
+    def _connect(self) -> smtplib.SMTP:
+        """Connect, with TLS and a login where the settings ask for them."""
         server = self._server
-        client: smtplib.SMTP = (_Closed if server.tls == "implicit" else _Open)(self, server)
+        client: smtplib.SMTP = (_TlsConnection if server.tls == "implicit" else _PlainConnection)(self, server)
         if server.tls == "starttls":
-            self._say(lambda: client.starttls(context=ssl.create_default_context()))
+            self._command(lambda: client.starttls(context=ssl.create_default_context()))
         if server.user is not None and server.password is not None:
             user, password = server.user, server.password
-            self._say(lambda: client.login(user, password))
-        self._say(client.ehlo_or_helo_if_needed)
+            self._command(lambda: client.login(user, password))
+        self._command(client.ehlo_or_helo_if_needed)
         return client
 
-    def _say(self, step: Callable[[], T]) -> T:
-        """One step of the talk, unless it is over."""
+    def _command(self, step: Callable[[], T]) -> T:
+        """Send a command, unless the deadline is over."""
         if self._over.is_set():
-            raise _GivenUp
+            raise _DeadlineExceeded
         return step()
 
-    def _leave(self) -> None:
+    def _quit(self) -> None:
         client = self.client
         if client is None:
             return
         with contextlib.suppress(OSError, smtplib.SMTPException):
             if client.sock is not None and not self._over.is_set():
-                client.sock.settimeout(_FAREWELL_SECONDS)
+                client.sock.settimeout(_QUIT_SECONDS)
                 client.quit()
         client.close()
 
 
-class _Open(smtplib.SMTP):
-    """A connection in the open, at least to begin with."""
+class _PlainConnection(smtplib.SMTP):
+    """A connection without TLS, at least before STARTTLS."""
 
-    def __init__(self, call: _Call, server: MailServer) -> None:
-        call.client = self
-        super().__init__(server.host, server.port, call.sender.domain, timeout=call.seconds)
+    def __init__(self, session: _SmtpSession, server: MailServer) -> None:
+        session.client = self
+        super().__init__(server.host, server.port, session.sender.domain, timeout=session.seconds)
 
 
-class _Closed(smtplib.SMTP_SSL):
-    """A connection under TLS from the first byte."""
+class _TlsConnection(smtplib.SMTP_SSL):
+    """A connection with TLS from the first byte."""
 
-    def __init__(self, call: _Call, server: MailServer) -> None:
-        call.client = self
+    def __init__(self, session: _SmtpSession, server: MailServer) -> None:
+        session.client = self
         context = ssl.create_default_context()
-        super().__init__(server.host, server.port, call.sender.domain, timeout=call.seconds, context=context)
+        super().__init__(server.host, server.port, session.sender.domain, timeout=session.seconds, context=context)
 
 
-def _answer(error: Exception, server: MailServer) -> Answer:
-    """What an error of the talk means for the mail."""
+def _result_of(error: Exception, server: MailServer) -> SmtpResult:
+    """Return the result of a session that failed."""
     match error:
         case smtplib.SMTPAuthenticationError():
             verdict: Verdict = "settings" if error.smtp_code in _PERMANENT else "later"
-            return Answer(verdict, error.smtp_code, f"login refused: {_text(error.smtp_error)}", everybody=True)
+            return SmtpResult(verdict, error.smtp_code, f"login refused: {_text(error.smtp_error)}", server_failed=True)
         case smtplib.SMTPDataError():
             return _refused(error.smtp_code, error.smtp_error)
         case smtplib.SMTPResponseException():
-            return Answer("later", error.smtp_code, _text(error.smtp_error), everybody=True)
-    said = f"{server.shown}: {_text(str(error) or type(error).__name__)}"
-    # What is not offered, whom nobody vouches for, and a name that cannot be written: none of that passes by itself.
-    lasting = isinstance(error, smtplib.SMTPNotSupportedError | ssl.SSLCertVerificationError | UnicodeError)
-    return Answer("settings" if lasting else "later", None, said, everybody=True)
+            return SmtpResult("later", error.smtp_code, _text(error.smtp_error), server_failed=True)
+    reply = f"{server.shown}: {_text(str(error) or type(error).__name__)}"
+    # A missing extension, an untrusted certificate and an invalid host name do not resolve themselves.
+    permanent = isinstance(error, smtplib.SMTPNotSupportedError | ssl.SSLCertVerificationError | UnicodeError)
+    return SmtpResult("settings" if permanent else "later", None, reply, server_failed=True)
 
 
-def _refused(code: int, said: bytes | str) -> Answer:
-    """A mail that is not taken for its receiver or for what is in it; 421 says that the server is about to close."""
-    return Answer("never" if code in _PERMANENT else "later", code, _text(said), everybody=code == _CLOSING)
+def _refused(code: int, reply: bytes | str) -> SmtpResult:
+    """Return the result of a rejected receiver or mail; 421 means that the server is closing."""
+    return SmtpResult("never" if code in _PERMANENT else "later", code, _text(reply), server_failed=code == _CLOSING)
 
 
-def _text(said: bytes | str) -> str:
-    """What a server said, on one line and fit to be kept."""
-    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
+def _text(reply: bytes | str) -> str:
+    """Return a reply as one line without control characters and secrets."""
+    text = reply.decode("utf-8", "replace") if isinstance(reply, bytes) else reply
     return clean_text(" ".join(text.split()), _LONGEST_REPLY)

@@ -9,8 +9,14 @@ from socket import gaierror
 import msgspec
 
 from langlauf.clock import Clock, SystemClock, monotonic
-from langlauf.delivery.checked_connection import Doors, Resolver, TooManyQuestions, checked_addresses, connected
-from langlauf.delivery.http_exchange import MOST_READ, Answer, BadAnswer, post
+from langlauf.delivery.checked_connection import (
+    ConnectionPolicy,
+    Resolver,
+    TooManyLookups,
+    open_checked,
+    resolve_checked,
+)
+from langlauf.delivery.http_exchange import MOST_READ, HttpResponse, InvalidResponse, post
 from langlauf.domain.delivery import Delivery, subject_of
 from langlauf.domain.delivery_outcome import DeliveryOutcome, clean_error, conceal_details, excerpt, outcome_of_status
 from langlauf.domain.errors import WebhookUrlRefused
@@ -30,8 +36,8 @@ _NONE: Mapping[str, str] = {}
 _AGENT = f"langlauf/{VERSION}"
 
 
-class _News(msgspec.Struct):
-    """What the outbox keeps about an event."""
+class _OutboxEvent(msgspec.Struct):
+    """An event as the outbox stores it."""
 
     job_id: str
     status: Status
@@ -41,13 +47,13 @@ class _News(msgspec.Struct):
     result_id: str | None = None
 
 
-class Webhooks:
-    """The channel of webhooks."""
+class WebhookChannel:
+    """Sends messages as webhooks."""
 
     def __init__(
         self,
         *,
-        doors: Callable[[str], Doors],
+        policy: Callable[[str], ConnectionPolicy],
         resolver: Resolver,
         clock: Clock,
         seconds: float,
@@ -57,10 +63,10 @@ class Webhooks:
         own_url: str | None = None,
         shows_inside: bool = False,
     ) -> None:
-        self._doors = doors
+        self._policy = policy
         self._resolver = resolver
         self._clock = clock
-        #: how long one try may take in all
+        #: timeout of one delivery attempt
         self.seconds = seconds
         self._source = source
         self._master = master
@@ -70,7 +76,7 @@ class Webhooks:
         self._master_secret: bytes | None = None
 
     async def send(self, delivery: Delivery) -> DeliveryOutcome:
-        """Sends it once; whatever goes wrong is an outcome."""
+        """Send once; a failure is an outcome."""
         secrets = await self._secrets(delivery)
         if not secrets:
             return DeliveryOutcome(
@@ -80,125 +86,125 @@ class Webhooks:
         if len(body) > _LARGEST_BODY:
             return DeliveryOutcome(verdict="never", error=f"the message is larger than {_LARGEST_BODY} bytes")
         headers = {} if delivery.traceparent is None else {"traceparent": delivery.traceparent}
-        parcel = WebhookRequest(
+        request = WebhookRequest(
             org_id=delivery.org_id,
             url=delivery.target,
             message_id=delivery.notification_id,
             body=body,
             secrets=tuple(secrets),
         )
-        return await self.send_parcel(parcel, headers)
+        return await self.send_request(request, headers)
 
-    async def send_parcel(self, parcel: WebhookRequest, headers: Mapping[str, str] = _NONE) -> DeliveryOutcome:
-        """Signs a body and sends it to an address once, whatever it tells of; the same guards for all.
+    async def send_request(self, request: WebhookRequest, headers: Mapping[str, str] = _NONE) -> DeliveryOutcome:
+        """Sign a body and send it once, with the address checks of every delivery.
 
-        Of a receiver inside a network the org learns nothing but whether it took the message.
+        Of a receiver in a private network the org learns only whether it accepted the message.
         """
-        doors = self._doors(parcel.org_id)
+        policy = self._policy(request.org_id)
         until = asyncio.get_running_loop().time() + self.seconds
-        inside = False
+        private = False
         try:
-            target = read_webhook_url(parcel.url, doors.allow, own=self._own_url)
+            target = read_webhook_url(request.url, policy.allow, own=self._own_url)
             async with asyncio.timeout_at(until) as deadline:
-                addresses = await checked_addresses(target, doors, self._resolver)
-                inside = any(is_allowed_private(address, doors.allow) for address in addresses)
-                async with connected(target, addresses, doors, until=until, limit=MOST_READ) as streams:
-                    sent = {**self._headers(parcel), **headers}
-                    outcome = _outcome(await post(streams, target, sent, parcel.body, deadline))
-        except TooManyQuestions as error:
-            return DeliveryOutcome(verdict="later", error=str(error))  # no fault of this receiver
-        except (WebhookUrlRefused, BadAnswer, OSError) as error:
+                addresses = await resolve_checked(target, policy, self._resolver)
+                private = any(is_allowed_private(address, policy.allow) for address in addresses)
+                async with open_checked(target, addresses, policy, until=until, limit=MOST_READ) as streams:
+                    sent = {**self._headers(request), **headers}
+                    outcome = _outcome(await post(streams, target, sent, request.body, deadline))
+        except TooManyLookups as error:
+            return DeliveryOutcome(verdict="later", error=str(error))  # not the fault of this receiver
+        except (WebhookUrlRefused, InvalidResponse, OSError) as error:
             outcome = DeliveryOutcome(verdict="later", error=_reason(error, self.seconds), lane_failed=True)
-        return conceal_details(outcome) if inside and not self._shows_inside else outcome
+        return conceal_details(outcome) if private and not self._shows_inside else outcome
 
-    def _headers(self, parcel: WebhookRequest) -> dict[str, str]:
-        # By the clock on the wall, as receivers compare it: the store's own does not follow when that is set back.
+    def _headers(self, request: WebhookRequest) -> dict[str, str]:
+        # Wall-clock time, which receivers compare: the clock of the store does not follow when that is set back.
         timestamp = _WALL.now() // SECOND
         return {
             "content-type": CLOUD_EVENT_MEDIA_TYPE,
             "user-agent": _AGENT,
             "accept": "*/*",
-            "webhook-id": parcel.message_id,
+            "webhook-id": request.message_id,
             "webhook-timestamp": str(timestamp),
-            "webhook-signature": signatures(parcel.secrets, parcel.message_id, timestamp, parcel.body),
+            "webhook-signature": signatures(request.secrets, request.message_id, timestamp, request.body),
         }
 
     async def _secrets(self, delivery: Delivery) -> list[bytes]:
-        """What signs: the endpoint's secret and, while receivers change over, the one before; else the org's."""
+        """Return the signing secrets: of the endpoint, with former ones during a rotation; else of the org."""
         if delivery.endpoint_id is None or delivery.version is None:
             return [org_secret(one, delivery.org_id) for one in self._operator_secrets]
         if self._master_secret is None:
             self._master_secret = await self._master()
         master = self._master_secret
         versions = [delivery.version]
-        if _ahead(delivery.former_until, self._clock.now()):
-            # Two before: who asks twice for a new secret does not shut out a receiver that still has the first one.
+        if _is_future(delivery.former_until, self._clock.now()):
+            # Two former ones: rotating twice must not lock out a receiver that still has the first secret.
             versions += [one for one in (delivery.version - 1, delivery.version - 2) if one > 0]
         return [endpoint_secret(master, delivery.org_id, delivery.endpoint_id, one) for one in versions]
 
 
 def webhook_body(delivery: Delivery, source: str) -> bytes:
-    """What is sent: the same bytes at every try."""
-    news = msgspec.json.decode(delivery.payload_json, type=_News)
+    """Return the body, the same bytes for every attempt."""
+    stored = msgspec.json.decode(delivery.payload_json, type=_OutboxEvent)
     event = cloud_event(
-        event_id=news.event_id,
+        event_id=stored.event_id,
         kind=_KINDS[subject_of(delivery.template_key)],
-        job_id=news.job_id,
+        job_id=stored.job_id,
         org_id=delivery.org_id,
-        status=news.status,
-        event_seq=news.event_seq,
+        status=stored.status,
+        event_seq=stored.event_seq,
         occurred_at=delivery.created_at,
-        trace_id=news.trace_id,
-        result_id=news.result_id,
+        trace_id=stored.trace_id,
+        result_id=stored.result_id,
         source=source,
     )
     return msgspec.json.encode(event)
 
 
-def _outcome(answer: Answer) -> DeliveryOutcome:
-    reply = answer.body.decode("utf-8", "replace")
-    return outcome_of_status(answer.status_code, answer.headers.get("retry-after"), reply, _WALL.now())
+def _outcome(response: HttpResponse) -> DeliveryOutcome:
+    reply = response.body.decode("utf-8", "replace")
+    return outcome_of_status(response.status_code, response.headers.get("retry-after"), reply, _WALL.now())
 
 
-def _ahead(until: Instant | None, now: Instant) -> bool:
+def _is_future(until: Instant | None, now: Instant) -> bool:
     return until is not None and until > now
 
 
 def _reason(error: Exception, seconds: float) -> str:
-    """What went wrong, for people."""
+    """Return the error for users."""
     match error:
         case TimeoutError():
-            return f"no answer within {seconds:g} s"
+            return f"no response within {seconds:g} s"
         case ssl.SSLCertVerificationError():
-            return f"the certificate is not to be trusted: {error.verify_message}"
+            return f"the certificate is not trusted: {error.verify_message}"
         case ssl.SSLError():
-            return f"no secure connection: {error.reason or error}"
+            return f"TLS failed: {error.reason or error}"
         case gaierror():
-            return f"the name of the host was not found: {error.strerror}"
-        case OSError():  # its own text can have an inner address in it
+            return f"the host name was not found: {error.strerror}"
+        case OSError():  # its own text can contain a private address
             return f"no connection: {os.strerror(error.errno) if error.errno else error}"
         case _:
             return str(error)
 
 
-class SendingOnce:
-    """One try, through the guards of every delivery. The channel is made at the first use: most never need it."""
+class WebhookTester:
+    """Sends a test webhook, outside of the outbox. Its channel is created at the first use, as most never need it."""
 
-    def __init__(self, make: Callable[[], Webhooks]) -> None:
+    def __init__(self, make: Callable[[], WebhookChannel]) -> None:
         self._make = make
-        self._channel: Webhooks | None = None
+        self._channel: WebhookChannel | None = None
 
-    async def __call__(self, parcel: WebhookRequest) -> SendResult:
-        """Sends it, and tells what came back. A failure inside a network is told when the time for a try is over."""
+    async def __call__(self, request: WebhookRequest) -> SendResult:
+        """Send the request and return its result; a failure in a private network takes the full timeout."""
         if self._channel is None:
             self._channel = self._make()
         started = monotonic()
-        outcome = await self._channel.send_parcel(parcel)
+        outcome = await self._channel.send_request(request)
         if outcome.detail is not None:
-            if outcome.verdict != "sent":  # how long it took would tell a closed port from one that does not answer
+            if outcome.verdict != "sent":  # the duration would tell a closed port from a filtered one
                 await asyncio.sleep(max(0.0, started + self._channel.seconds - monotonic()))
             log_event(
-                LogEvent.WEBHOOK_TESTED, org_id=parcel.org_id, taken=outcome.verdict == "sent", reason=outcome.detail
+                LogEvent.WEBHOOK_TESTED, org_id=request.org_id, taken=outcome.verdict == "sent", reason=outcome.detail
             )
         return SendResult(
             taken=outcome.verdict == "sent",
