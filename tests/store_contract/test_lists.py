@@ -15,7 +15,7 @@ from langlauf.domain.state import Status
 from langlauf.store import bounded_scan
 from langlauf.store.postgres import reads as postgres_reads
 from langlauf.store.protocol import Store
-from langlauf.store.sqlite import lists as sqlite_lists
+from langlauf.store.sqlite import reads as sqlite_reads
 from tests.store_contract.conftest import Harness
 from tests.support.store_kinds import StoreUnderTest
 from tests.support.stores import DAY, JobFactory, SetClock
@@ -53,7 +53,7 @@ async def ids(store: Store, **which: Any) -> list[str]:
 def ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """A state with few jobs is looked up, one with many is walked for: both must find the same."""
     if request.param == "many":
-        monkeypatch.setattr(sqlite_lists, "FEW", 0)
+        monkeypatch.setattr(sqlite_reads, "FEW", 0)
         monkeypatch.setattr(postgres_reads, "FEW", 0)
     return str(request.param)
 

@@ -9,7 +9,7 @@ import pytest
 from langlauf.domain.read_models import JobFilter
 from langlauf.domain.state import Status
 from langlauf.store import bounded_scan
-from langlauf.store.sqlite import lists
+from langlauf.store.sqlite import reads
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.support.live import live
 from tests.support.stores import SetClock, opened
@@ -25,7 +25,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounded_scan, "_ROWS_OF_TEXT", 5)
     monkeypatch.setattr(bounded_scan, "_FIRST_ROWS", 10)
     monkeypatch.setattr(bounded_scan, "MOST_LOOKED_AT", 40)
-    monkeypatch.setattr(lists, "FEW", 0)
+    monkeypatch.setattr(reads, "FEW", 0)
 
 
 async def _many(store: SqliteStore, clock: SetClock) -> str:

@@ -31,10 +31,11 @@ from langlauf.store.source import InlinePayload
 
 #: A status answer can do without its result: reading a blob for it takes no longer.
 _STATUS_SECONDS = 2.0
+_KEYS_AT_ONCE = 1_000
 
 
-class ResultReads(ABC):
-    """Reads of results: rows come from the driver, payloads outside of the rows from blobs."""
+class BaseTenantReads(ABC):
+    """Reads of one org: records of other orgs do not exist here."""
 
     _org_id: str
     _blobs: LargePayloads
@@ -44,12 +45,60 @@ class ResultReads(ABC):
         """Return a snapshot as the rows have it."""
 
     @abstractmethod
-    async def _source_in_rows(self, result_id: str) -> PayloadSource | None:
-        """Return the payload of a snapshot where a row holds it."""
-
-    @abstractmethod
     async def _status_in_rows(self, job_id: str, *, events: int, inline_limit: int) -> StatusView | None:
         """Return a job with its result where a row holds it."""
+
+    #: the query for the deliveries of one endpoint
+    _of_endpoint = "read_deliveries"
+
+    @abstractmethod
+    async def _ask(self, query: str, /, **values: Any) -> list[Any]:
+        """Return the rows of a query of the org. Every read goes through here; values in the order of the function."""
+
+    @abstractmethod
+    def _view(self, row: Any) -> JobView:
+        """Return a job from a row."""
+
+    @abstractmethod
+    def _large(self, result_id: str, size: int) -> PayloadSource:
+        """Return a payload that a row holds and that is read in pieces."""
+
+    async def _text(self, query: str, /, **values: str) -> str | None:
+        rows = await self._ask(query, **values)
+        return rows[0][0] if rows else None
+
+    async def job(self, job_id: str) -> JobView | None:
+        rows = await self._ask("read_job", job_id=job_id)
+        return self._view(rows[0]) if rows else None
+
+    async def payload(self, job_id: str) -> str | None:
+        return await self._text("read_payload", job_id=job_id)
+
+    async def inputs(self, job_ids: Sequence[str], *, largest: int) -> dict[str, str]:
+        return dict(map(tuple, await self._ask("read_inputs", job_ids=list(job_ids), largest=largest)))
+
+    async def chunk(self, job_id: str, key: str) -> str | None:
+        return await self._text("read_chunk", job_id=job_id, key=key)
+
+    async def chunks(self, job_id: str, keys: Sequence[str]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for start in range(0, len(keys), _KEYS_AT_ONCE):  # other reads run in between
+            some = list(keys[start : start + _KEYS_AT_ONCE])
+            found |= map(tuple, await self._ask("read_chunks", job_id=job_id, keys=some))
+        return found
+
+    async def events(self, job_id: str, *, after: int, limit: int) -> list[Event]:
+        return [event_from(row) for row in await self._ask("read_events", job_id=job_id, after=after, limit=limit)]
+
+    async def results(self, job_id: str) -> list[Snapshot]:
+        return [Snapshot(*row) for row in await self._ask("read_results", job_id=job_id)]
+
+    async def _source_in_rows(self, result_id: str) -> PayloadSource | None:
+        rows = await self._ask("read_payload_size", result_id=result_id, small=SMALL_PAYLOAD)
+        if not rows:
+            return None
+        size, text = rows[0]
+        return self._large(result_id, size) if text is None else InlinePayload(text.encode())
 
     async def result(self, result_id: str, *, latest: bool, payload: bool = True) -> ResultView | None:
         found = await self._result_in_rows(result_id, latest=latest, payload=payload)
@@ -103,65 +152,6 @@ class ResultReads(ABC):
             return await self._blobs.small(self._org_id, found.delivered.snapshot, limit=limit, seconds=_STATUS_SECONDS)
         except PayloadUnavailable:
             return None
-
-
-_KEYS_AT_ONCE = 1_000
-
-
-class SharedReads(ResultReads):
-    """Reads of one org: records of other orgs do not exist here."""
-
-    #: the query for the deliveries of one endpoint
-    _of_endpoint = "read_deliveries"
-
-    @abstractmethod
-    async def _ask(self, query: str, /, **values: Any) -> list[Any]:
-        """Return the rows of a query of the org. Every read goes through here; values in the order of the function."""
-
-    @abstractmethod
-    def _view(self, row: Any) -> JobView:
-        """Return a job from a row."""
-
-    @abstractmethod
-    def _large(self, result_id: str, size: int) -> PayloadSource:
-        """Return a payload that a row holds and that is read in pieces."""
-
-    async def _text(self, query: str, /, **values: str) -> str | None:
-        rows = await self._ask(query, **values)
-        return rows[0][0] if rows else None
-
-    async def job(self, job_id: str) -> JobView | None:
-        rows = await self._ask("read_job", job_id=job_id)
-        return self._view(rows[0]) if rows else None
-
-    async def payload(self, job_id: str) -> str | None:
-        return await self._text("read_payload", job_id=job_id)
-
-    async def inputs(self, job_ids: Sequence[str], *, largest: int) -> dict[str, str]:
-        return dict(map(tuple, await self._ask("read_inputs", job_ids=list(job_ids), largest=largest)))
-
-    async def chunk(self, job_id: str, key: str) -> str | None:
-        return await self._text("read_chunk", job_id=job_id, key=key)
-
-    async def chunks(self, job_id: str, keys: Sequence[str]) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for start in range(0, len(keys), _KEYS_AT_ONCE):  # other reads run in between
-            some = list(keys[start : start + _KEYS_AT_ONCE])
-            found |= map(tuple, await self._ask("read_chunks", job_id=job_id, keys=some))
-        return found
-
-    async def events(self, job_id: str, *, after: int, limit: int) -> list[Event]:
-        return [event_from(row) for row in await self._ask("read_events", job_id=job_id, after=after, limit=limit)]
-
-    async def results(self, job_id: str) -> list[Snapshot]:
-        return [Snapshot(*row) for row in await self._ask("read_results", job_id=job_id)]
-
-    async def _source_in_rows(self, result_id: str) -> PayloadSource | None:
-        rows = await self._ask("read_payload_size", result_id=result_id, small=SMALL_PAYLOAD)
-        if not rows:
-            return None
-        size, text = rows[0]
-        return self._large(result_id, size) if text is None else InlinePayload(text.encode())
 
     async def views(self, result_id: str) -> str | None:
         return await self._text("read_views", result_id=result_id)

@@ -47,7 +47,7 @@ from langlauf.store.bounded_scan import (
 from langlauf.store.postgres.batch import storable, storable_or_none
 from langlauf.store.postgres.overview import read_overview
 from langlauf.store.postgres.pool import ReadPool
-from langlauf.store.reads import SharedReads
+from langlauf.store.reads import BaseTenantReads
 from langlauf.store.rows import event_from, view_from_database
 from langlauf.store.source import PIECE
 
@@ -102,7 +102,7 @@ class SharedPayload:
         return memoryview(await self._payload.data())[start : start + PIECE]
 
 
-class PostgresTenantReads(SharedReads):
+class PostgresTenantReads(BaseTenantReads):
     """Reads of one org; records of other orgs do not exist here."""
 
     def __init__(self, org_id: str, pool: ReadPool, payload_cache: PayloadCache, blobs: LargePayloads) -> None:

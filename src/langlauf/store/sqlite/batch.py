@@ -13,7 +13,7 @@ from langlauf.domain.retention import HoldRequest, ResultGone
 from langlauf.store.group_commit import Recording
 from langlauf.store.retention import RetireBatch
 from langlauf.store.sqlite import claim, end, record, retention, submit, sweep
-from langlauf.store.sqlite.lists import RunRead
+from langlauf.store.sqlite.connection import RunRead
 from langlauf.store.sqlite.transaction import Row, Transaction
 
 T = TypeVar("T")

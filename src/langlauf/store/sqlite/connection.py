@@ -3,10 +3,10 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 from urllib.parse import quote
 
 import apsw
@@ -180,3 +180,9 @@ class LongReads:
     def shut_down(self) -> None:
         """End the thread, also where the connection could not be opened."""
         self._thread.shutdown(wait=False)
+
+
+class RunRead(Protocol):
+    """Runs a function on the connection for reads."""
+
+    def __call__(self, read: Callable[[apsw.Connection], T], /) -> Awaitable[T]: ...

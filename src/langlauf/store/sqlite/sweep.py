@@ -21,8 +21,8 @@ from langlauf.domain.outcome import (
     after_timeout,
 )
 from langlauf.domain.read_models import SweptJob
+from langlauf.store.sqlite.connection import RunRead
 from langlauf.store.sqlite.end import write_end
-from langlauf.store.sqlite.lists import RunRead
 from langlauf.store.sqlite.transaction import Row, Transaction
 from langlauf.telemetry.log import LogEvent, log_event
 
