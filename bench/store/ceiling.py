@@ -116,7 +116,7 @@ def _claim(jobs: _Jobs) -> list[Step]:
 def _partial(jobs: _Jobs) -> list[Step]:
     ids = [new_id() for _ in jobs.new]
     facts = [{"result_id": result_id, "result_seq": 1, "progress_percent": 50} for result_id in ids]
-    size, most, last = len(RESULT), JobBounds().partial_bytes, JobBounds().last_news
+    size, most, last = len(RESULT), JobBounds().partial_bytes, JobBounds().last_progress_event
     changes = [
         (key, jobs.new[at].job.job_id, 1, 1, jobs.now, 50, None, False, ids[at], size, most, last)
         for at, key in enumerate(jobs.keys)

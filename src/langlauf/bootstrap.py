@@ -121,7 +121,7 @@ async def open_store(settings: Settings, hints: Hints, default_analysis: str | N
     """
     place = parse_location(settings.store_path)
     if place == SqliteLocation(MEMORY) and settings.blobs is not None:
-        raise SettingsError("LANGLAUF_BLOBS would keep what a store in memory forgets: name a file as the store")
+        raise SettingsError("LANGLAUF_BLOBS needs a lasting store: set LANGLAUF_STORE to a file or a database")
     blobs = blobs_of(settings)
     if isinstance(place, SqliteLocation):
         await asyncio.to_thread(_take_over, place, default_analysis)

@@ -9,7 +9,7 @@ _Topics = defaultdict[str, set[asyncio.Event]]
 
 
 class Hints:
-    """CommitHints waiting tasks of this process when something may have changed."""
+    """Signals to waiting tasks of this process that something may have changed."""
 
     def __init__(self) -> None:
         self._work = asyncio.Event()

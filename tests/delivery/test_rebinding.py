@@ -37,7 +37,7 @@ def test_no_webhook_goes_inward(tmp_path: Path) -> None:
     others = {"good.example.org", "inner.example.org"}  # other names stand for these, and ask for them
     for name in NAMES.keys() - others - {SILENT}:
         assert found["asked"][name] == named[name][1], f"{name} is asked for once at each try"
-    reasons = ("inside a network", "metadata service", "no address of a single machine")
+    reasons = ("on a private network", "metadata service", "not the address of a single machine")
     for name in NAMES.keys() - {"unknown.example.org", SILENT}:
         assert (named[name][2] is None) == NAMES[name][1]
         assert named[name][2] is None or any(reason in named[name][2] for reason in reasons), named[name][2]

@@ -105,7 +105,7 @@ KINDS = (
     Sabotage(
         "send a webhook to a private address",
         "src/langlauf/domain/ssrf.py",
-        (('return None if name is None else f"inside a network ({name})"', "return None"),),
+        (('return None if name is None else f"on a private network ({name})"', "return None"),),
         ("tests/unit/domain", "tests/delivery/test_rebinding.py"),
     ),
     Sabotage(

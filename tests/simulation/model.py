@@ -181,7 +181,7 @@ class ModelJob:
 
     def _limit(self, write: Progress | Partial) -> str | None:
         """The bound that is reached by this write: of its log, whose end has room, or of its stored partials."""
-        if self.event_seq + 1 >= write.bounds.last_news:
+        if self.event_seq + 1 >= write.bounds.last_progress_event:
             return "events"
         if isinstance(write, Progress):
             return None

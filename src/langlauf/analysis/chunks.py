@@ -110,7 +110,7 @@ def check_chunk_key(key: str) -> str:
     if not isinstance(key, str):
         raise ValueError(f"the key of a chunk must be text, not {type(key).__name__}")  # noqa: TRY004 - as other bad input
     if flaw := first_flaw(key):
-        raise ResultUnstorable(f"the key of a chunk cannot be kept: {flaw}")
+        raise ResultUnstorable(f"the key of a chunk cannot be stored: {flaw}")
     return key
 
 

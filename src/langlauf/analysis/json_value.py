@@ -136,7 +136,7 @@ class _Walk:
         if known is not None:
             return known[1], known[2], None
         if id(source) in self._open:
-            raise Unstorable("it contains itself; leave it out there, or name it by a text")
+            raise Unstorable("it contains itself; remove that reference, or replace it by a text")
         item = source
         for _ in range(_MOST_STEPS):
             if type(item) in _CONTAINERS:

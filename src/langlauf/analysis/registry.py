@@ -17,10 +17,10 @@ def reference_to(named: Any) -> str:
     """Return `module:name` of something at the top level of its module, or in a class there."""
     module, name = getattr(named, "__module__", None), getattr(named, "__qualname__", None)
     if not module or not name:
-        raise RegistrationError(f"{named!r} has no name that another process could find it by")
+        raise RegistrationError(f"{named!r} has no name by which another process could import it")
     if "<" in name:
         raise RegistrationError(
-            f"{name} stands inside a function; another process cannot find it there: move it to the top of {module}"
+            f"{name} is defined inside a function, where no other process can import it: move it to the top of {module}"
         )
     return f"{module}:{name}"
 
@@ -79,7 +79,9 @@ def _check_rules(analysis: Analysis) -> None:
 def _check_function(function: Function, name: str) -> None:
     """Refuse a function that a process cannot run, at registration and not at the first job."""
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise RegistrationError(f"{name}: a generator is no analysis; return the result, show parts with job.partial")
+        raise RegistrationError(
+            f"{name}: a generator cannot be an analysis; return the result, show parts with job.partial"
+        )
     if not inspect.iscoroutinefunction(function):
         try:
             reference_to(function)
@@ -112,7 +114,7 @@ class Registry:
         """Register a function; refuse what cannot work now and not at the first job."""
         analysis = self._made(function, name or function.__name__, rules)
         if any(known.input_type.__name__ == analysis.input_type.__name__ for known in self):
-            raise RegistrationError(f"{analysis.name} is too much like the name of another analysis")
+            raise RegistrationError(f"{analysis.name} is too similar to the name of another analysis; rename it")
         self._analyses[analysis.name] = analysis
         self._choose_default(analysis.name, default)
         return analysis
@@ -126,7 +128,7 @@ class Registry:
         if not _NAME.match(name):
             raise RegistrationError(f"{name!r} is not a usable name: letters, digits, dot, dash and underscore")
         if self.get(name) is not None:
-            raise RegistrationError(f"there is an analysis called {name} already")
+            raise RegistrationError(f"an analysis called {name} is registered already")
         _check_function(function, name)
         analysis = Analysis(
             name=name,
@@ -139,12 +141,12 @@ class Registry:
         _check_rules(analysis)
         return analysis
 
-    def _choose_default(self, name: str, wished: bool) -> None:
-        if wished and self._default_was_chosen:
-            raise RegistrationError(f"{name} and {self._default} both say default=True")
-        if wished or self._default is None:
+    def _choose_default(self, name: str, chosen: bool) -> None:
+        if chosen and self._default_was_chosen:
+            raise RegistrationError(f"{name} and {self._default} both have default=True; keep one")
+        if chosen or self._default is None:
             self._default = name
-        self._default_was_chosen = self._default_was_chosen or wished
+        self._default_was_chosen = self._default_was_chosen or chosen
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -68,7 +68,7 @@ def _check(name: str, parameter: inspect.Parameter) -> None:
     if parameter.name in RESERVED:
         raise RegistrationError(f"{name}: a parameter may not be called {parameter.name}; requests use that name")
     if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-        raise RegistrationError(f"{name}: {parameter} has no single name that a request could give")
+        raise RegistrationError(f"{name}: {parameter} cannot be given by name in a request; use a named parameter")
 
 
 def read_input(kind: type[msgspec.Struct], values: dict[str, Any]) -> msgspec.Struct:

@@ -25,7 +25,7 @@ class JobBounds(msgspec.Struct, frozen=True):
     partial_bytes: int = MOST_PARTIAL_BYTES
 
     @property
-    def last_news(self) -> int:
+    def last_progress_event(self) -> int:
         """Return the highest number of a progress event: that one reports that the bound is reached.
 
         The rest is for attempts, cancels and the end, which are always stored.

@@ -219,18 +219,18 @@ class FeedRequest(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 50
 
 
-class _Told(msgspec.Struct):
+class _ResultOf(msgspec.Struct):
     result_id: str | None = None
 
 
-_told = msgspec.json.Decoder(_Told)
+_result_decoder = msgspec.json.Decoder(_ResultOf)
 
 
-def to_cloud_event(told: FeedEvent, source: str) -> CloudEvent:
+def to_cloud_event(entry: FeedEvent, source: str) -> CloudEvent:
     """Return an event of the feed as a CloudEvent."""
-    event, result_id = told.event, told.result_id
+    event, result_id = entry.event, entry.result_id
     with suppress(msgspec.MsgspecError):  # payloads of an earlier system may hold anything
-        result_id = _told.decode(event.payload_json).result_id or result_id
+        result_id = _result_decoder.decode(event.payload_json).result_id or result_id
     return cloud_event(
         event_id=event.event_id,
         kind=event.event_type,

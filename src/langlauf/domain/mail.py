@@ -187,16 +187,16 @@ def read_mail_server(text: str) -> MailServer:
 
 def _tls(scheme: str, host: str, query: str) -> Tls:
     """Return the TLS mode: required except on loopback or with `?tls=none`."""
-    wishes = dict(parse_qsl(query, keep_blank_values=True))
-    wish = wishes.pop("tls", "none" if scheme == "smtp" and _here(host) else "required")
-    if wishes or wish not in {"none", "required"} or (scheme == "smtps" and wish == "none"):
-        raise ValueError("behind the question mark stands tls=none or tls=required, and tls=none only with smtp://")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    mode = options.pop("tls", "none" if scheme == "smtp" and _is_loopback(host) else "required")
+    if options or mode not in {"none", "required"} or (scheme == "smtps" and mode == "none"):
+        raise ValueError("the query may be tls=none or tls=required, and tls=none only with smtp://")
     if scheme == "smtps":
         return "implicit"
-    return "starttls" if wish == "required" else "none"
+    return "starttls" if mode == "required" else "none"
 
 
-def _here(host: str) -> bool:
+def _is_loopback(host: str) -> bool:
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -208,7 +208,7 @@ def read_sender(text: str) -> MailSender:
     match = _NAMED.fullmatch(text.strip())
     name, address = (match[1].strip(), match[2]) if match else ("", text.strip())
     if not name.isprintable():
-        raise ValueError("the name has characters that cannot be printed")
+        raise ValueError("the name has unprintable characters")
     return MailSender(read_mail_address(address), name)
 
 

@@ -43,7 +43,7 @@ def read_rate(text: str) -> Rate:
         raise ValueError("give a rate like 20/s, 100/1m or 1000/24h")
     rate = Rate(int(match[1]), int(match[2] or 1) * _SECONDS[match[3]])
     if rate.quota < 1 or rate.window < 1:
-        raise ValueError("must allow something in some time")
+        raise ValueError("must allow at least 1 in at least 1 s")
     return rate
 
 

@@ -117,15 +117,15 @@ def refusal_reason(address: Address, allow: Sequence[Network] = ()) -> str | Non
     address = unwrap_mapped(address)
     leads_to = (address, *embedded_ipv4(address))
     if getattr(address, "scope_id", None) is not None:
-        return "an address of one link alone"
+        return "an address with a zone"
     if _any_in(leads_to, _METADATA):
         return "a cloud's metadata service"
     if _any_in((address,), _NEVER):
-        return "no address of a single machine"
+        return "not the address of a single machine"
     if is_allowed(address, allow):
         return None
     name = next(filter(None, map(_inner_name, leads_to)), None)
-    return None if name is None else f"inside a network ({name})"
+    return None if name is None else f"on a private network ({name})"
 
 
 def is_allowed(address: Address, allow: Sequence[Network]) -> bool:

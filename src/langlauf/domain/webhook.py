@@ -78,13 +78,13 @@ def read_webhook_url(text: str, allow: Sequence[Network] = (), *, own: str | Non
     """
     target = _read(text)
     if target.scheme not in _DEFAULT_PORTS:
-        raise WebhookUrlRefused("the address must start with https://")
+        raise WebhookUrlRefused("the URL must start with https://")
     if target.address is not None:
         check_address(target, target.address, allow)
     elif not allow:
         _check_outside(target)
     if own is not None and _same_server(target, own):
-        raise WebhookUrlRefused("the address is this server's own: a webhook must go to another one")
+        raise WebhookUrlRefused("the URL is this server's own: give that of another server")
     return target
 
 
@@ -112,27 +112,27 @@ def _check_outside(target: WebhookUrl) -> None:
     if not target.ordinary:
         raise WebhookUrlRefused(_ordinary_reason(target))
     if "." not in target.host or any(target.host == one or target.host.endswith(f".{one}") for one in _INNER_NAMES):
-        raise WebhookUrlRefused(f"{target.host} is a name inside a network: {_ONLY_PUBLIC}")
+        raise WebhookUrlRefused(f"{target.host} is a name of a private network: {_ONLY_PUBLIC}")
 
 
 def _ordinary_reason(target: WebhookUrl) -> str:
     if target.scheme != "https":
-        return "the address must start with https://"
-    return f"the address must be at port {_DEFAULT_PORTS['https']}, not {target.port}"
+        return "the URL must start with https://"
+    return f"the URL must use port {_DEFAULT_PORTS['https']}, not {target.port}"
 
 
 def _read(text: str) -> WebhookUrl:
     if len(text) > LONGEST_WEBHOOK_URL:
-        raise WebhookUrlRefused(f"the address is longer than {LONGEST_WEBHOOK_URL} characters")
+        raise WebhookUrlRefused(f"the URL is longer than {LONGEST_WEBHOOK_URL} characters")
     if not text.isascii():
         raise WebhookUrlRefused(
-            "the address has characters outside ASCII: write the host as xn--… and the rest percent-encoded"
+            "the URL has characters outside ASCII: write the host as xn--… and the rest percent-encoded"
         )
     if "#" in text:
-        raise WebhookUrlRefused("the address must not have a fragment (#)")
+        raise WebhookUrlRefused("the URL must not have a fragment (#)")
     parts = _URL.fullmatch(text)
     if parts is None:
-        raise WebhookUrlRefused("this is no web address: give one such as https://example.com/hooks")
+        raise WebhookUrlRefused("not a URL: give one such as https://example.com/hooks")
     host, address, port = _read_authority(parts["authority"])
     scheme = parts["scheme"].lower()
     return WebhookUrl(
@@ -146,10 +146,10 @@ def _read(text: str) -> WebhookUrl:
 
 def _read_authority(text: str) -> tuple[str, Address | None, int | None]:
     if "@" in text:
-        raise WebhookUrlRefused("the address must not have a user or a password in it")
+        raise WebhookUrlRefused("the URL must not have a user or a password")
     parts = _AUTHORITY.fullmatch(text)
     if parts is None:
-        raise WebhookUrlRefused("the host of the address cannot be read")
+        raise WebhookUrlRefused("the host of the URL is malformed")
     port = None if parts["port"] is None else int(parts["port"])
     if port is not None and not 1 <= port <= _LARGEST_PORT:
         raise WebhookUrlRefused(f"there is no port {port}")
@@ -159,17 +159,17 @@ def _read_authority(text: str) -> tuple[str, Address | None, int | None]:
 
 def _read_bracketed(text: str) -> tuple[str, Address]:
     if "%" in text:
-        raise WebhookUrlRefused("an address of one link alone (%) cannot be called")
+        raise WebhookUrlRefused("an address with a zone (%) cannot be called")
     try:
         address = IPv6Address(text)
     except AddressValueError:
-        raise WebhookUrlRefused("what stands in brackets is no address of IPv6") from None
+        raise WebhookUrlRefused("the host in brackets is not an IPv6 address") from None
     return str(address), address
 
 
 def _read_host(name: str) -> tuple[str, Address | None]:
     if not name:
-        raise WebhookUrlRefused("the address has no host")
+        raise WebhookUrlRefused("the URL has no host")
     if name.endswith("."):
         raise WebhookUrlRefused("the host must not end with a dot")
     labels = name.split(".")
@@ -182,7 +182,7 @@ def _read_host(name: str) -> tuple[str, Address | None]:
             ) from None
         return str(address), address
     if len(name) > _LONGEST_HOST or not all(_LABEL.fullmatch(label) for label in labels):
-        raise WebhookUrlRefused("the host is no name: letters, digits and hyphens, with single dots between")
+        raise WebhookUrlRefused("the host is not a name: use letters, digits and hyphens, with single dots between")
     return name, None
 
 

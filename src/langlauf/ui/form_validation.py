@@ -31,11 +31,14 @@ _MSGSPEC_ERRORS = (
 )
 #: What the check of a web address says; whatever else it says means that it is none.
 _WEBHOOK_URL_ERRORS = (
-    ("https", re.compile(r"the address must start with https://")),
-    ("port", re.compile(r"the address must be at port (?P<limit>\d+)")),
-    ("inner", re.compile(r"(?P<limit>\S+) is (?:a name inside|inside|an address of one|a cloud|no address)")),
-    ("user", re.compile(r"the address must not have a user")),
-    ("own", re.compile(r"the address is this server's own")),
+    ("https", re.compile(r"the URL must start with https://")),
+    ("port", re.compile(r"the URL must use port (?P<limit>\d+)")),
+    (
+        "inner",
+        re.compile(r"(?P<limit>\S+) is (?:a name of a private|on a private|an address with|a cloud|not the address)"),
+    ),
+    ("user", re.compile(r"the URL must not have a user")),
+    ("own", re.compile(r"the URL is this server's own")),
     ("unsigned", re.compile(r"webhooks are signed")),
 )
 #: What the check of a receiver of mail says; whatever else it says means that it is no address.

@@ -10,7 +10,7 @@ from langlauf.domain.attempt import LEAST_EVENTS, JobBounds, Partial, WriteResul
 )
 def test_a_log_keeps_room_for_the_end(events: int, last_news: int) -> None:
     """A tenth of it, at least four events and at most a hundred."""
-    assert JobBounds(events=events).last_news == last_news
+    assert JobBounds(events=events).last_progress_event == last_news
 
 
 def test_the_defaults_are_those_of_the_contract() -> None:

@@ -159,7 +159,7 @@ def _progress_row(write: Progress | Partial | Checkpoint) -> tuple[str, tuple[An
         "percent": stored_percent(write.percent),
         "step": write.step,
         "replayed": write.replayed or None,
-        "last_news": write.bounds.last_news,
+        "last_news": write.bounds.last_progress_event,
     }
     if isinstance(write, Progress):
         return "progress", _row(**shared)

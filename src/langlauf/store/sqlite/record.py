@@ -40,7 +40,7 @@ def _record(tx: Transaction, kind: type, batch: Sequence[Recording]) -> Sequence
 
 
 def _progress(tx: Transaction, writes: Sequence[tuple[Lease, Progress]]) -> list[WriteResult]:
-    values = [(*_shared(tx, place, *one), one[1].bounds.last_news) for place, one in enumerate(writes)]
+    values = [(*_shared(tx, place, *one), one[1].bounds.last_progress_event) for place, one in enumerate(writes)]
     answers: list[WriteResult | None] = [None] * len(writes)
     changes: list[Row] = []
     for place, job, seq, percent, step, limit in tx.each("reporting_jobs", values):
@@ -59,7 +59,7 @@ def _partials(tx: Transaction, writes: Sequence[tuple[Lease, Partial]]) -> list[
             write.result_id,
             write.stored_bytes,
             write.bounds.partial_bytes,
-            write.bounds.last_news,
+            write.bounds.last_progress_event,
         )
         for place, (lease, write) in enumerate(writes)
     ]
