@@ -73,8 +73,8 @@ def used_keys() -> set[str]:
         for action, part in product((CANCEL, AGAIN), ("title", "text", "left", "none", "keep", "do"))
     }
     keys |= {f"inbox.{told}" for told in TEMPLATES}
-    keys |= {f"showing.kind.{one.__struct_config__.tag}" for one in get_args(AnyView)}
-    keys |= {f"showing.trouble.{why}" for why in (*get_args(ChartTrouble), *get_args(ChartRefusal))}
+    keys |= {f"view.kind.{one.__struct_config__.tag}" for one in get_args(AnyView)}
+    keys |= {f"view.trouble.{why}" for why in (*get_args(ChartTrouble), *get_args(ChartRefusal))}
     keys |= {f"diff.{what}" for what in get_args(ChangeKind)}
     keys |= {f"job.cancel_by.{by}" for by in ("user", "system", "worker")}
     keys |= {f"job.timeline.{kind}" for kind in ("waiting", "backoff")}

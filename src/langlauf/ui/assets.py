@@ -1,4 +1,4 @@
-"""What pages are made of besides HTML: a style sheet and scripts. At the address of their content they never change."""
+"""The style sheet and the scripts of the pages, at addresses that contain a hash of their content."""
 
 import hashlib
 import re
@@ -15,23 +15,23 @@ from langlauf.api.responses import etag_matches, etags_of_caller
 ASSET_PATH = "/static/{version}/{name}"
 STYLESHEET = "langlauf.css"
 _CACHE_FOREVER = "public, max-age=31536000, immutable"
-#: What pages of others use, at an address that stays: the version is that of what it promises to them.
+#: Files that other sites load, at a fixed address; the version is that of the interface they promise.
 PUBLISHED = ("job-progress.js",)
 PUBLISHED_VERSION = "v1"
-#: A line that is a comment, and the indentation of any other: readers of the source need them, browsers do not.
+#: Comment lines and indentation, which browsers do not need.
 _COMMENTS_AND_INDENT = re.compile(rb"^(?:[ ]*(?://|/\*\*).*\n|[ ]+)", re.MULTILINE)
 _MEDIA_TYPES = {"css": "text/css", "js": "text/javascript"}
 
 
 class Asset(msgspec.Struct, frozen=True):
-    """One file as it is sent."""
+    """One file, ready to send."""
 
     body: bytes
     media_type: str
 
 
 class Assets:
-    """All assets together have one version, so that scripts find each other beside themselves."""
+    """All assets share one version, so that scripts find each other by relative paths."""
 
     def __init__(self) -> None:
         room = files(__package__) / "static"
@@ -44,13 +44,13 @@ class Assets:
         self.version = digest.hexdigest()[:16]
 
     def path(self, name: str) -> str:
-        """The way from our root to an asset; one that does not exist is a mistake of ours and raises."""
+        """Return the path from the root to an asset; raise KeyError for an unknown one."""
         if name not in self._assets:
             raise KeyError(name)
         return f"static/{self.version}/{name}"
 
     async def serve(self, request: Request) -> Response:
-        """An asset; the one of another version is the current one, and not kept."""
+        """Send an asset. At an outdated version it sends the current one, not to be cached."""
         asset = self._assets.get(request.path_params["name"])
         if asset is None:
             raise HTTPException(404)
@@ -63,7 +63,7 @@ class Assets:
 
 
 def _published_response(request: Request, asset: Asset) -> Response:
-    """What any page of any origin may load; it is asked for again each time, and sent where it has changed."""
+    """Send a file that any origin may load, with an ETag because its address does not change."""
     etag = f'"{hashlib.sha256(asset.body).hexdigest()[:32]}"'
     headers = {"Cache-Control": "no-cache", "ETag": etag, "Access-Control-Allow-Origin": "*"}
     known = etags_of_caller(request)
@@ -74,7 +74,7 @@ def _published_response(request: Request, asset: Asset) -> Response:
 
 
 def _minified(script: bytes) -> bytes:
-    """A script without what is for its readers alone."""
+    """Return a script without comment lines and indentation."""
     return _COMMENTS_AND_INDENT.sub(b"", script)
 
 

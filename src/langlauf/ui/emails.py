@@ -17,12 +17,12 @@ from langlauf.ui.formatting import SummaryRow, format_duration, summary_rows
 from langlauf.ui.language import LANGUAGES, Language, load_language
 
 _MAX_SUBJECT = 150
-#: Of an id, as much as tells one job from another in a line.
+#: Characters of an id that identify a job in one line.
 _SHORT_ID = 8
 
 
 class EmailWriter:
-    """Writes about the ends of jobs."""
+    """Writes e-mails about the end of a job."""
 
     def __init__(self, settings: Settings) -> None:
         self._base = (settings.public_url or "").rstrip("/")
@@ -30,41 +30,41 @@ class EmailWriter:
         self._desk = EmailTemplates()
 
     def about(self, delivery: Delivery, ending: JobEnding, unsubscribe: str | None = None) -> Email:
-        """The letter of a message. What has been removed meanwhile is missing in it, and nothing else.
+        """Return the e-mail for a notification; parts of the job that retention removed are left out.
 
-        `unsubscribe` is the page that ends such letters, where there is one.
+        `unsubscribe` is the address of the unsubscribe page, where there is one.
         """
         asked = msgspec.json.decode(delivery.payload_json, type=dict[str, Any]).get("language")
         language = self._desk.language(asked if isinstance(asked, str) else self._default, self._default)
-        told = subject_of(delivery.template_key)
+        status = subject_of(delivery.template_key)
         if ending.job is None:
-            values = self._forgotten(delivery, told, language)
+            values = self._forgotten(delivery, status, language)
         else:
-            values = self._ending(ending.job, ending.summary_json, told, language)
+            values = self._ending(ending.job, ending.summary_json, status, language)
         return self._desk.write("ending", {**values, "unsubscribe": unsubscribe}, language)
 
-    def _ending(self, job: JobRecord, summary: str | None, told: str, language: Language) -> dict[str, Any]:
-        glance = summary_facts(summary if told == "completed" else None, language)
-        has_result = told == "completed" and job.result_id is not None and job.result_expired_at is None
+    def _ending(self, job: JobRecord, summary: str | None, status: str, language: Language) -> dict[str, Any]:
+        glance = summary_facts(summary if status == "completed" else None, language)
+        has_result = status == "completed" and job.result_id is not None and job.result_expired_at is None
         notes = [language.plain("mail.summary_more")] if glance.more else []
-        if told == "completed" and job.result_expired_at is not None:
+        if status == "completed" and job.result_expired_at is not None:
             notes.append(language.plain("mail.result_expired"))
         place = f"/results/{job.result_id}" if has_result else f"/jobs/{job.job_id}"
         return {
-            **_heading(one_line(job.analysis, MAX_NAME), job.org_id, told, language),
+            **_heading(one_line(job.analysis, MAX_NAME), job.org_id, status, language),
             "facts": job_facts(job, language),
-            "error": failure_facts(job) if told == "failed" else None,
+            "error": failure_facts(job) if status == "failed" else None,
             "rows": glance.rows,
             "notes": notes if self._base else [*notes, language.plain("mail.no_link")],
             "link": f"{self._base}{place}" if self._base else None,
             "link_text": language.plain("mail.to_result") if has_result else language.plain("mail.to_job"),
         }
 
-    def _forgotten(self, delivery: Delivery, told: str, language: Language) -> dict[str, Any]:
-        """About a job of which nothing is left but this message."""
+    def _forgotten(self, delivery: Delivery, status: str, language: Language) -> dict[str, Any]:
+        """Return the values of an e-mail about a job whose record was removed."""
         name = language.plain("mail.unnamed", job=delivery.job_id[:_SHORT_ID])
         return {
-            **_heading(name, delivery.org_id, told, language),
+            **_heading(name, delivery.org_id, status, language),
             "facts": [
                 (language.plain("mail.org"), delivery.org_id),
                 (language.plain("mail.job"), delivery.job_id),
@@ -77,18 +77,18 @@ class EmailWriter:
         }
 
 
-def _heading(name: str, org_id: str, told: str, language: Language) -> dict[str, Any]:
-    subject = language.plain(f"mail.{told}.subject", analysis=name, org=org_id)
+def _heading(name: str, org_id: str, status: str, language: Language) -> dict[str, Any]:
+    subject = language.plain(f"mail.{status}.subject", analysis=name, org=org_id)
     return {
         "subject": subject,
-        "title": language.plain(f"mail.{told}.title", analysis=name),
-        "told": told,
+        "title": language.plain(f"mail.{status}.title", analysis=name),
+        "status": status,
         "why": language.plain("mail.why"),
     }
 
 
 class EmailTemplates:
-    """Words and templates."""
+    """Texts and templates of e-mails."""
 
     def __init__(self) -> None:
         self._languages = {code: load_language(code) for code in LANGUAGES}
@@ -102,22 +102,22 @@ class EmailTemplates:
         )
 
     def language(self, code: str, default: str) -> Language:
-        """The words of a language, or of the usual one where we do not have it."""
+        """Return the texts of a language, or of the default where there is no translation."""
         return self._languages.get(code.lower().partition("-")[0]) or self._languages[default]
 
     def write(self, template: str, values: Mapping[str, Any], language: Language) -> Email:
-        """A letter with its subject on one line and its text in both forms."""
+        """Render an e-mail as plain text and HTML, with its subject on one line."""
         words = {**values, "t": language.plain, "language": language.code}
         return Email(
             subject=one_line(values["subject"], _MAX_SUBJECT),
-            text=self._templates.get_template(f"letters/{template}.txt").render(words),
-            html=self._templates.get_template(f"letters/{template}.html").render(words),
+            text=self._templates.get_template(f"emails/{template}.txt").render(words),
+            html=self._templates.get_template(f"emails/{template}.html").render(words),
             language=language.code,
         )
 
 
 def sample_email(code: str) -> Email:
-    """What whoever tries the settings is sent."""
+    """Return the e-mail that `langlauf mail-test` sends."""
     desk = EmailTemplates()
     language = desk.language(code, code)
     values = {name: language.plain(f"mail.test.{name}") for name in ("subject", "title", "text", "why")}
@@ -129,14 +129,14 @@ _MAX_VALUE = 200
 _MAX_LINE = 400
 _MAX_ERROR_LINES = 6
 _MAX_ROWS = 10
-#: In characters of JSON. A summary that is larger is for the page.
+#: In characters of JSON. A larger summary is left to the page.
 _MAX_SUMMARY = 4_096
 _MIN_SHOWN_WAIT = 60.0
 _RETRY_HINTS = frozenset({"retry_with_backoff", "check_input_and_retry"})
 
 
 class FailureFacts(msgspec.Struct, frozen=True):
-    """Why a job failed, and what may help."""
+    """Why a job failed, and what to do."""
 
     code: str
     lines: list[str]
@@ -145,14 +145,14 @@ class FailureFacts(msgspec.Struct, frozen=True):
 
 
 class SummaryFacts(msgspec.Struct, frozen=True):
-    """A summary, where it is small; `more` where not all of it is here."""
+    """The first rows of a summary; `more` where rows were left out."""
 
     rows: list[SummaryRow]
     more: bool
 
 
 def failure_facts(job: JobRecord) -> FailureFacts:
-    """What went wrong, in the words of the analysis, and what to do in ours."""
+    """Return the error of a job, cleaned, with a retry hint."""
     hint = job.retry_hint if job.retry_hint in _RETRY_HINTS else "none"
     lines = first_lines(job.error_message or "", _MAX_LINE, _MAX_ERROR_LINES)
     kept = job.partial_count > 0 and job.result_expired_at is None
@@ -160,7 +160,7 @@ def failure_facts(job: JobRecord) -> FailureFacts:
 
 
 def summary_facts(summary_json: str | None, language: Language) -> SummaryFacts:
-    """A summary as a few lines, masked as pages mask it."""
+    """Return the first rows of a summary, with secrets masked."""
     if summary_json is None:
         return SummaryFacts([], more=False)
     if len(summary_json) > _MAX_SUMMARY:
@@ -175,7 +175,7 @@ def _clean_row(row: SummaryRow, language: Language) -> SummaryRow:
 
 
 def job_facts(job: JobRecord, language: Language) -> list[tuple[str, str]]:
-    """What ran, for whom, when and how long."""
+    """Return analysis, org, end, duration and id of a job as labelled lines."""
     lines = [
         (language.plain("mail.analysis"), one_line(job.analysis, MAX_NAME)),
         (language.plain("mail.org"), job.org_id),
@@ -191,7 +191,7 @@ def _format_time(instant: Instant) -> str:
 
 
 def _run_time(job: JobRecord, finished_at: Instant, language: Language) -> str:
-    """How long it ran, and how long it had waited where that is worth a word."""
+    """Return how long the job ran, and how long it waited where that was long."""
     started_at = job.started_at or finished_at
     ran = format_duration(seconds_between(started_at, finished_at))
     waited = seconds_between(job.queued_at, started_at)
@@ -200,20 +200,20 @@ def _run_time(job: JobRecord, finished_at: Instant, language: Language) -> str:
     return language.plain("mail.took_waiting", took=ran, waited=format_duration(waited))
 
 
-#: Controls, formats (which turn the direction of writing, or show nothing), halves of pairs, what has no meaning, and
-#: other line ends.
+#: Unicode categories that are invisible or change the direction of text: controls, formats, surrogates, private use,
+#: unassigned, and other line ends.
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def one_line(text: str, longest: int) -> str:
-    """A text on one line, without secrets and without what cannot be seen, no longer than told."""
-    text = redact(text)[: 4 * longest]  # before lines are joined: a key of several lines is known by them
+    """Return a text on one line, without secrets and invisible characters, shortened to a maximum length."""
+    text = redact(text)[: 4 * longest]  # before lines are joined: a key of several lines is recognised by its lines
     seen = "".join(" " if unicodedata.category(char) in _INVISIBLE else char for char in text)
     line = redact(" ".join(seen.split()))
     return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
 
 
 def first_lines(text: str, longest: int, most: int) -> list[str]:
-    """The same for a text that has lines: the first ones that hold something."""
+    """Return the first non-empty lines of a text, each cleaned."""
     lines = [one_line(line, longest) for line in redact(text).splitlines()[: 4 * most]]
     return [line for line in lines if line][:most]

@@ -13,40 +13,40 @@ from langlauf.domain.text import LARGEST_INTEGER, SMALLEST_INTEGER
 
 
 class FieldKind(StrEnum):
-    """How an field is filled in."""
+    """How a field is filled in."""
 
-    #: one line
+    #: a single line
     TEXT = "text"
-    #: as many lines as it takes; can also come from a file
+    #: several lines; can also be read from a file
     LONG = "long"
     DATE = "date"
     WHOLE = "whole"
     NUMBER = "number"
-    #: a box that is ticked or not
+    #: a checkbox
     FLAG = "flag"
     CHOICE = "choice"
-    #: a list, one value a line
+    #: a list, one value per line
     LINES = "lines"
-    #: whatever has no form of its own
+    #: anything that has no form of its own
     JSON = "json"
 
 
 class FieldChoice(msgspec.Struct, frozen=True):
-    """One of a few values: as JSON, and as people read it."""
+    """One option: its value as JSON, and its label."""
 
     value: str
     label: str
 
 
 class FormField(msgspec.Struct, frozen=True, kw_only=True):
-    """One parameter as a part of a form."""
+    """One parameter as a field of a form."""
 
     name: str
     kind: FieldKind
     required: bool = False
-    #: what it belongs to: the input of the analysis, or what else a form asks for
+    #: the group it belongs to: `in` for the input of the analysis, `option` for options of the job
     prefix: str = "in"
-    #: whether nothing at all is a value of its own
+    #: whether null is a value
     nullable: bool = False
     #: the title in the schema, where its author gave one
     title: str = ""
@@ -55,21 +55,21 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
     initial: str = ""
     examples: tuple[str, ...] = ()
     choices: tuple[FieldChoice, ...] = ()
-    #: what the browser can check by itself, as attributes of HTML
+    #: what the browser validates, as HTML attributes
     limits: dict[str, str] = {}
-    #: what a list holds
+    #: the kind of the values in a list
     item: FieldKind = FieldKind.TEXT
-    #: whether its name tells that nobody should look over a shoulder
+    #: whether the name suggests a secret, which the page hides while it is typed
     secret: bool = False
 
     @property
     def html_name(self) -> str:
-        """Its name in the form: apart from everything else that a form sends."""
+        """The name of the field in the HTML form, which does not clash with other form data."""
         return f"{self.prefix}.{self.name}"
 
     @property
     def label(self) -> str:
-        """Its name as a word of a sentence."""
+        """The title of the field, or its name as words."""
         if self.title:
             return self.title
         words = self.name.strip("_").replace("_", " ") or self.name
@@ -77,16 +77,16 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def from_file(self) -> bool:
-        """Whether it may be long enough to come from a file."""
+        """Whether the field can be filled from a file."""
         return self.kind in (FieldKind.LONG, FieldKind.LINES, FieldKind.JSON)
 
 
-#: A ticked box.
+#: The value of a checked box.
 CHECKED = "on"
 
 
 def field_text(kind: FieldKind, value: Any) -> str:
-    """The text of a value; what does not fit the kind is JSON, so that nothing is lost."""
+    """Return a value as the text of a field; JSON where it does not fit the kind."""
     if kind is FieldKind.FLAG:
         return CHECKED if value is True else ""
     if kind in (FieldKind.JSON, FieldKind.CHOICE):
@@ -104,15 +104,15 @@ def _json_text(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-#: A text that may be longer than this gets more than one line.
+#: A text that may be longer gets more than one line.
 MAX_SINGLE_LINE = 1_000
-#: Words of an author who wants more than one line whatever the length.
+#: Formats that get more than one line whatever their length.
 _LONG_FORMATS = ("multiline", "textarea", "markdown", "csv", "json")
 _SCALARS = {"string": FieldKind.TEXT, "integer": FieldKind.WHOLE, "number": FieldKind.NUMBER, "boolean": FieldKind.FLAG}
 _LENGTHS = {"minLength": "minlength", "maxLength": "maxlength"}
 _BOUNDS = {"minimum": "min", "maximum": "max"}
 _UNBOUNDED = (LARGEST_INTEGER, SMALLEST_INTEGER)
-#: What browsers and Python read alike: the attribute is left out for any other pattern, and the server checks.
+#: Patterns that browsers and Python read alike; for any other the attribute is left out, and the server validates.
 _PLAIN_PATTERN = re.compile(
     r"(?:\[\^?(?:[A-Za-z0-9]-[A-Za-z0-9]|[A-Za-z0-9_ ])+\]|[A-Za-z0-9_ ]|\\[d.]|[.+*?|]|\{\d+(?:,\d*)?\}"
     r"|\((?:\?:|(?!\?))|\))*"
@@ -121,7 +121,7 @@ _YES_NO = (FieldChoice("true", ""), FieldChoice("false", ""))
 
 
 def form_fields(schema: Schema, components: Mapping[str, Schema]) -> list[FormField]:
-    """The fields of an object, in the order its fields were declared."""
+    """Return the fields of an object, in the order in which the schema declares them."""
     required = schema.get("required", ())
     fields = schema.get("properties", {})
     return [_form_field(name, field, components, required=name in required) for name, field in fields.items()]
@@ -151,7 +151,7 @@ def _form_field(name: str, field: Schema, components: Mapping[str, Schema], *, r
 
 
 def _resolve(field: Schema, components: Mapping[str, Schema]) -> tuple[dict[str, Any], bool]:
-    """The schema behind references, and whether null may stand in its place."""
+    """Return the schema behind references, and whether null is allowed."""
     outer = {word: value for word, value in field.items() if word not in ("anyOf", "$ref")}
     if name := ref_name(field):
         inner, nullable = _resolve(components.get(name, {}), components)
@@ -181,7 +181,7 @@ def _field_kind(schema: Schema, *, nullable: bool) -> FieldKind:
 
 
 def _item_kind(schema: Schema, components: Mapping[str, Schema]) -> FieldKind | None:
-    """What a list holds, where one value fits on a line."""
+    """Return the kind of the values of a list, where one value fits on a line."""
     items = schema.get("items")
     if schema.get("type") != "array" or not isinstance(items, Mapping):
         return None
@@ -220,7 +220,7 @@ def _html_limits(kind: FieldKind, schema: Schema) -> dict[str, str]:
 
 
 def _html_pattern(pattern: str | None) -> str | None:
-    """A pattern as browsers want it: over the whole text, where ours is looked for anywhere in it."""
+    """Return a pattern for HTML, which matches the whole text, where ours searches in it."""
     if pattern is None:
         return None
     start, end = "" if pattern.startswith("^") else ".*", "" if pattern.endswith("$") else ".*"

@@ -1,4 +1,4 @@
-"""Values of a submitted form, or an error beside each field that is invalid."""
+"""Values of a submitted form, with an error for each invalid field."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from langlauf.problems import Problem
 from langlauf.ui.form_fields import CHECKED, FieldKind, FormField
 from langlauf.ui.language import Language
 
-#: What the checks of msgspec say, and the word it has here. The other words are those of `reading`.
+#: Messages of msgspec and of the API, and the name of our text for each.
 _MSGSPEC_ERRORS = (
     ("shortest", re.compile(r"Expected `str` of length >= (?P<limit>\d+)")),
     ("longest", re.compile(r"Expected `str` of length <= (?P<limit>\d+)")),
@@ -29,7 +29,7 @@ _MSGSPEC_ERRORS = (
     ("number", re.compile(r"Expected `(?:float|number)(?P<limit>)")),
     ("duration", re.compile(r"timeout_seconds must be a number(?P<limit>)")),
 )
-#: What the check of a web address says; whatever else it says means that it is none.
+#: Messages of the webhook URL check; any other means that it is not a web address.
 _WEBHOOK_URL_ERRORS = (
     ("https", re.compile(r"the URL must start with https://")),
     ("port", re.compile(r"the URL must use port (?P<limit>\d+)")),
@@ -41,7 +41,7 @@ _WEBHOOK_URL_ERRORS = (
     ("own", re.compile(r"the URL is this server's own")),
     ("unsigned", re.compile(r"webhooks are signed")),
 )
-#: What the check of a receiver of mail says; whatever else it says means that it is no address.
+#: Messages of the mail address check; any other means that it is not an address.
 _MAIL_ADDRESS_ERRORS = (
     ("mail_domain", re.compile(r"email: the domain of the address")),
     ("mail_unlisted", re.compile(r"email: the address is not on the list")),
@@ -58,13 +58,13 @@ ERROR_NAMES = (
 
 
 class FieldError(msgspec.Struct, frozen=True):
-    """One error: its word, and what belongs into the sentence."""
+    """An error by name, with the values for its text."""
 
     name: str
     values: dict[str, Any] = {}
 
     def message(self, language: Language) -> Markup:
-        """The sentence."""
+        """Return the error in a language."""
         values = {
             name: value.message(language) if isinstance(value, FieldError) else value
             for name, value in self.values.items()
@@ -73,7 +73,7 @@ class FieldError(msgspec.Struct, frozen=True):
 
 
 def field_error(message: str) -> FieldError:
-    """What a check said: in our own words where they are known, else as it was said."""
+    """Translate a validation message; an unknown one is shown as it is, without backticks."""
     for word, pattern in _MSGSPEC_ERRORS:
         if found := pattern.match(message):
             return FieldError(word, {"limit": found["limit"].removesuffix(".0")})
@@ -81,7 +81,7 @@ def field_error(message: str) -> FieldError:
 
 
 def webhook_url_error(message: str) -> FieldError:
-    """What the check of a web address said, in our own words."""
+    """Translate a message of the webhook URL check."""
     for word, pattern in _WEBHOOK_URL_ERRORS:
         if found := pattern.match(message):
             return FieldError(word, {"limit": found.groupdict().get("limit", "")})
@@ -89,23 +89,23 @@ def webhook_url_error(message: str) -> FieldError:
 
 
 def mail_address_error(message: str) -> FieldError:
-    """What the check of a receiver of mail said, in our own words."""
+    """Translate a message of the mail address check."""
     return FieldError(next((word for word, pattern in _MAIL_ADDRESS_ERRORS if pattern.match(message)), "mail"))
 
 
 def list_item_error(number: int, error: FieldError) -> FieldError:
-    """A error of one value of a list."""
+    """Return the error of one value in a list."""
     return FieldError("item", {"number": number, "error": error})
 
 
 _INTEGER = re.compile(r"[+-]?\d{1,40}", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(?:\d{1,40}(?:\.\d{0,60})?|\.\d{1,60})(?:[eE][+-]?\d{1,3})?", re.ASCII)
-#: Where in a list the check stumbled.
+#: Position in a list, at the end of a msgspec message.
 _LIST_POSITION = re.compile(r" - at `\$\[(?P<index>\d+|\.\.\.)\](?P<rest>[^`]*)`$")
 
 
 class InvalidField(Exception):
-    """An field cannot be read."""
+    """The text of a field is not a valid value."""
 
     def __init__(self, error: FieldError) -> None:
         super().__init__(error.name)
@@ -113,7 +113,7 @@ class InvalidField(Exception):
 
 
 class FormValues(msgspec.Struct, frozen=True, kw_only=True):
-    """A form as it was filled in: texts and errors by field, to show them again, and the values by name."""
+    """A submitted form: texts and errors by HTML name, to show it again, and values by parameter name."""
 
     texts: dict[str, str]
     values: dict[str, Any]
@@ -139,7 +139,7 @@ def read_form_values(
 
 
 def _parse_field(field: FormField, text: str, max_depth: int) -> Any:
-    """The value of a text; UNSET where the analysis shall take its default."""
+    """Parse the text of a field; return UNSET where the analysis takes its default."""
     if field.kind is FieldKind.FLAG:
         return text == CHECKED
     if not (text if field.kind in (FieldKind.TEXT, FieldKind.LONG) else text.strip()):
@@ -199,7 +199,7 @@ def _parse_json_text(text: str, max_depth: int) -> Any:
 
 
 def _validated(field: FormField, value: Any, kind: Any) -> Any:
-    """The value, as the analysis' own type allows it."""
+    """Return the value if the type of the parameter accepts it; raise InvalidField otherwise."""
     try:
         msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -214,5 +214,5 @@ def _located_error(field: FormField, said: str) -> FieldError:
     error = field_error(said[: place.start()])
     if field.kind is FieldKind.LINES and place["index"].isdigit():
         return list_item_error(int(place["index"]) + 1, error)
-    located = error.name in ("other", "whole", "number")  # the others name a limit, which tells where it is
+    located = error.name in ("other", "whole", "number")  # errors of limits need no location
     return FieldError("other", {"message": said.replace("`", "")}) if located else error

@@ -1,4 +1,4 @@
-"""Values become what people read: times, durations, sizes, JSON. Nothing here knows a page."""
+"""Formats values for people: times, durations, numbers, sizes, JSON."""
 
 import math
 from typing import Any
@@ -12,21 +12,21 @@ from langlauf.domain.redact import MASK, is_secret_name, redact
 from langlauf.domain.state import Status
 from langlauf.ui.language import Language
 
-#: Beyond these a browser gets slow, and nobody reads on: the page shows the beginning and says so.
+#: Larger JSON slows a browser down: the page shows the beginning and says so.
 MAX_JSON_BYTES = 256 * 1024
 MAX_JSON_LINES = 5_000
 EXCERPT_LINES = 200
 _MAX_SUMMARY_ROWS = 50
 _MAX_SUMMARY_VALUE = 500
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
-#: Between thousands, the same in every language.
+#: Thousands separator, the same in every language.
 _THIN_SPACE = "\u202f"
 #: Keeps a number and its unit on one line.
 _NO_BREAK_SPACE = "\u00a0"
-#: What is not known, or does not apply.
+#: Shown for an unknown value.
 UNKNOWN = "\u2013"
 _SMALL_NUMBER = 10
-#: Phases that say more about a started job than its state does.
+#: Phases that are shown instead of the status of a started job.
 _PHASE_STATES = {
     Phase.CANCELING: "canceling",
     Phase.BACKOFF: "backoff",
@@ -36,28 +36,28 @@ _PHASE_STATES = {
 
 
 def machine_time(instant: Instant) -> str:
-    """A point in time as scripts read it."""
+    """Return a time as RFC 3339, for scripts."""
     return to_datetime(instant).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def time_tag(instant: Instant, *, ago: bool = False) -> Markup:
-    """A point in time for machines and, with its zone named, for people; with `ago`, a script says how long it is."""
+    """Return a time element; with `ago`, a script shows the age beside it."""
     moment = to_datetime(instant)
-    told = Markup(" data-ago") if ago else ""
+    attribute = Markup(" data-ago") if ago else ""
     return Markup('<time datetime="{}"{}>{}</time>').format(
-        machine_time(instant), told, f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+        machine_time(instant), attribute, f"{moment:%Y-%m-%d %H:%M:%S} UTC"
     )
 
 
 def display_state(status: Status, phase: Phase) -> str:
-    """The one word that picks shape, colour and text of a job's state."""
+    """Return the state that a page shows for a status and phase: it selects shape, colour and text."""
     if status is Status.QUEUED and phase is Phase.WAITING:
         return status.value
     return _PHASE_STATES.get(phase, status.value)
 
 
 def format_estimate(seconds: float, language: Language) -> Markup:
-    """An estimate, as coarse as it is uncertain."""
+    """Return an estimate, rounded up because it is uncertain."""
     if seconds < 10:  # noqa: PLR2004 - a rounded ten seconds
         return language.text("about.moment")
     if seconds < _MINUTE:
@@ -69,7 +69,7 @@ def format_estimate(seconds: float, language: Language) -> Markup:
 
 
 def format_duration(seconds: float) -> str:
-    """A measured duration."""
+    """Return a measured duration."""
     if seconds < _MINUTE:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), _MINUTE)
@@ -78,14 +78,14 @@ def format_duration(seconds: float) -> str:
 
 
 def format_number(number: float) -> str:
-    """A number as people read it: its thousands apart, small ones with a digit behind the point."""
+    """Return a number with separated thousands; small fractions have one decimal."""
     if number != round(number) and number < _SMALL_NUMBER:
         return f"{number:.1f}"
     return f"{round(number):,}".replace(",", _THIN_SPACE)
 
 
 def format_seconds(seconds: float | None) -> str:
-    """How long something takes or took, in at most two units."""
+    """Return a duration in at most two units, or a dash for None."""
     return UNKNOWN if seconds is None else _two_units(seconds).replace(" ", _NO_BREAK_SPACE)
 
 
@@ -105,7 +105,7 @@ def _two_units(seconds: float) -> str:
 
 
 def format_share(part: int, whole: int) -> str:
-    """A share in percent; nothing where there is nothing to share."""
+    """Return a share in percent, or a dash where the whole is zero."""
     if not whole:
         return UNKNOWN
     percent = 100 * part / whole
@@ -114,14 +114,14 @@ def format_share(part: int, whole: int) -> str:
 
 
 def format_stopwatch(seconds: float) -> str:
-    """A duration that goes on, as a stopwatch shows it."""
+    """Return a running duration as a stopwatch shows it."""
     minutes, rest = divmod(int(max(0.0, seconds)), _MINUTE)
     hours, minutes = divmod(minutes, _MINUTE)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def format_size(count: int) -> str:
-    """A number of bytes."""
+    """Return a number of bytes with its unit."""
     if count < 1024:  # noqa: PLR2004
         return f"{count} B"
     kibibytes = count / 1024
@@ -129,7 +129,7 @@ def format_size(count: int) -> str:
 
 
 class JsonExcerpt(msgspec.Struct, frozen=True):
-    """JSON to look at. `text` is empty where even the beginning would be too much."""
+    """The beginning of a JSON text. `text` is empty where even the beginning would be too large."""
 
     text: str
     size: str
@@ -137,7 +137,7 @@ class JsonExcerpt(msgspec.Struct, frozen=True):
 
 
 def json_excerpt(json_text: str) -> JsonExcerpt:
-    """Stored JSON with line breaks. Numbers stay as they were written: nothing is decoded."""
+    """Format stored JSON with line breaks, without decoding: numbers keep their digits."""
     length = len(json_text.encode())
     if length > MAX_JSON_BYTES:
         return JsonExcerpt("", format_size(length), complete=False)
@@ -149,14 +149,14 @@ def json_excerpt(json_text: str) -> JsonExcerpt:
 
 
 class SummaryRow(msgspec.Struct, frozen=True):
-    """One line of a summary."""
+    """One row of a summary."""
 
     name: str
     value: str
 
 
 def summary_rows(json_text: str | None) -> list[SummaryRow]:
-    """A summary as lines, however it is built; long values are cut."""
+    """Return a summary as rows; long values are shortened."""
     if json_text is None:
         return []
     try:
@@ -167,13 +167,13 @@ def summary_rows(json_text: str | None) -> list[SummaryRow]:
 
 
 def _summary_row(name: str, value: bytes) -> SummaryRow:
-    """A line in which nothing secret stands."""
+    """Return a row with secrets masked."""
     hidden = is_secret_name(name) and value[:1] in (b'"', b"[", b"{")
     return SummaryRow(name, MASK if hidden else _truncate(redact(_unquoted(value))))
 
 
 def result_summary(summary_json: str | None, payload: str | None) -> list[SummaryRow]:
-    """A result at a glance: the summary it was stored with, else its own `summary`, else its plain values."""
+    """Return the stored summary as rows, else the `summary` of the payload, else its plain values."""
     if summary_json is not None:
         return summary_rows(summary_json)
     if payload is None or len(payload) > MAX_JSON_BYTES or not payload.startswith("{"):
@@ -187,7 +187,7 @@ def result_summary(summary_json: str | None, payload: str | None) -> list[Summar
 
 
 def _unquoted(json_bytes: bytes) -> str:
-    """A text without its quotes, anything else as the JSON it is."""
+    """Return a JSON string without quotes, and any other value as JSON."""
     if json_bytes.lstrip().startswith(b'"'):
         return msgspec.json.decode(json_bytes, type=str)
     return json_bytes.decode()
@@ -198,6 +198,6 @@ def _truncate(text: str) -> str:
 
 
 def event_payload(json_text: str) -> dict[str, Any]:
-    """The payload of an event by name; one that is no object tells nothing."""
+    """Return the payload of an event, or an empty dict where it is not an object."""
     value = msgspec.json.decode(json_text)
     return value if isinstance(value, dict) else {}

@@ -19,12 +19,12 @@ from langlauf.ui.views.raw_json import NULL, is_hidden, is_text, members, parse_
 from langlauf.ui.views.table import truncate
 
 _MAX_SUBJECT = 80
-#: In bytes. An input that is larger is not read for a few words.
+#: In bytes. A larger input is not read for a subject.
 _MAX_SUBJECT_INPUT = 16_384
 
 
 def job_subject(asked: str | None, analysis: Analysis | None) -> str:
-    """The first short text that an analysis cannot do without; empty where there is none."""
+    """Return the first required short text of an input, or an empty string."""
     if asked is None or analysis is None:
         return ""
     given = members(parse_raw(asked))
@@ -37,27 +37,27 @@ def job_subject(asked: str | None, analysis: Analysis | None) -> str:
 
 
 async def job_subjects(context: ApiContext, caller: Caller, jobs: Iterable[JobRecord]) -> dict[str, str]:
-    """The subjects of the jobs of a list by their ids, in one look."""
+    """Return the subjects of jobs by id, with one query."""
     analyses = {job.job_id: context.services.registry.get(job.analysis) for job in jobs}
     inputs = await context.services.reads.of(caller).inputs(list(analyses), largest=_MAX_SUBJECT_INPUT)
     return {job_id: job_subject(asked, analyses[job_id]) for job_id, asked in inputs.items()}
 
 
 def curl_command(context: ApiContext, request: PageRequest, caller: Caller, body: str) -> str:
-    """A command that submits this JSON."""
+    """Return a curl command that submits this JSON."""
     headers = ["Content-Type: application/json", "Prefer: respond-async"]
     if caller.org_id != DEFAULT_ORG:
         headers.append(f"X-Org-Id: {caller.org_id}")
     lines = [f"curl -i -X POST {shlex.quote(_api_url(context, request))}"]
     if not context.services.authenticator.open:
-        # In double quotes: the shell puts the key in, so that it is on no page.
+        # In double quotes: the shell inserts the key, so that the page does not contain it.
         lines.append('-H "Authorization: Bearer $LANGLAUF_KEY"')
     lines += [f"-H {shlex.quote(header)}" for header in headers]
     return " \\\n  ".join([*lines, f"-d {shlex.quote(body)}"])
 
 
 def _api_url(context: ApiContext, request: PageRequest) -> str:
-    """Where a shell reaches the API: the public address, or the one the browser used."""
+    """Return the address of the API for a shell: the public one, or the one that the browser used."""
     base = context.links(request.http).base
     if context.settings.public_url is not None:
         return base
@@ -65,7 +65,7 @@ def _api_url(context: ApiContext, request: PageRequest) -> str:
     return f"{url.scheme}://{url.netloc}{base}"
 
 
-#: A longer input makes no command that anybody would paste.
+#: In characters. A longer input gets no command.
 _MAX_COMMAND_INPUT = 4_096
 
 
@@ -78,7 +78,7 @@ class JobInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def job_input(context: ApiContext, request: PageRequest, caller: Caller, job: JobRecord, payload: str) -> JobInput:
-    """The input as its reader may see it."""
+    """Return the input of a job, with secrets masked."""
     text = msgspec.json.encode(redact_json(msgspec.json.decode(payload))).decode()
     body = f'{{"analysis":{msgspec.json.encode(job.analysis).decode()},"input":{text}}}'
     return JobInput(
@@ -89,19 +89,19 @@ def job_input(context: ApiContext, request: PageRequest, caller: Caller, job: Jo
 
 
 class EarlierJob(msgspec.Struct, frozen=True, kw_only=True):
-    """An earlier job and its input."""
+    """An earlier job and its input, to fill a form from."""
 
     job: JobRecord
     input: dict[str, object]
 
     @property
     def resumable(self) -> bool:
-        """Whether it stopped half-way: then a new job can go on from its finished parts."""
+        """Whether a new job can resume it."""
         return self.job.status in (Status.FAILED, Status.CANCELED)
 
 
 async def find_earlier_job(reads: Reads, caller: Caller, job_id: str) -> EarlierJob | None:
-    """A job that the caller can see, with its input; None for any other."""
+    """Return a job of the caller's org with its input, or None."""
     records = reads.of(caller)
     view = await records.job(job_id)
     payload = None if view is None else await records.payload(job_id)
@@ -111,7 +111,7 @@ async def find_earlier_job(reads: Reads, caller: Caller, job_id: str) -> Earlier
 
 
 def prefilled_fields(fields: list[FormField], earlier: EarlierJob) -> tuple[dict[str, str], list[str]]:
-    """The text of every field, and those left empty because something in them looks like a secret."""
+    """Return the text of every field, and the fields left empty because they look like secrets."""
     texts, hidden = {}, []
     for field in fields:
         value = earlier.input.get(field.name)

@@ -1,4 +1,4 @@
-"""The words of the pages, in German and English, and which of the two a reader gets."""
+"""Texts of the pages in English and German, and the choice between them."""
 
 from collections.abc import Mapping
 from importlib.resources import files
@@ -7,28 +7,28 @@ from typing import Any
 import msgspec
 from markupsafe import Markup
 
-#: The first one is for readers who wish for neither.
+#: The first one is the default.
 LANGUAGES = ("en", "de")
 
 
 class Language(msgspec.Struct, frozen=True):
-    """All texts in one language. They may hold markup of their own; what is put into them is escaped."""
+    """All texts in one language. They may contain markup; values are escaped."""
 
     code: str
     texts: Mapping[str, str]
 
     def text(self, key: str, /, **values: Any) -> Markup:
-        """One text with its values; a key that does not exist is a mistake of ours and raises."""
+        """Return a text with its values inserted; raise KeyError for an unknown key."""
         text = Markup(self.texts[key])  # noqa: S704 - our own file, and format() escapes the values
         return text.format(**values) if values else text
 
     def plain(self, key: str, /, **values: Any) -> str:
-        """The same as mere text, for where there is no markup, or where it is escaped later."""
+        """Return a text as plain text, for e-mails, or where it is escaped later."""
         return self.texts[key].format(**values)
 
 
 def load_language(code: str) -> Language:
-    """The texts that ship with the package."""
+    """Load the texts that ship with the package."""
     texts: dict[str, str] = {}
     for part in (files(__package__) / "translations" / code).iterdir():
         more = msgspec.json.decode(part.read_bytes(), type=dict[str, str])
@@ -39,7 +39,7 @@ def load_language(code: str) -> Language:
 
 
 def preferred(accept_language: str) -> str:
-    """The language that an Accept-Language header likes best among ours."""
+    """Return the language of ours that an Accept-Language header prefers."""
     best, best_quality = LANGUAGES[0], 0.0
     for wish in accept_language.split(","):
         tag, _, parameter = wish.partition(";")
@@ -51,7 +51,7 @@ def preferred(accept_language: str) -> str:
 
 
 def quality(parameter: str) -> float:
-    """The weight of a wish: 1 where none is said, 0 where it cannot be read."""
+    """Return the quality of an Accept entry: 1 where none is given, 0 where it is not valid."""
     name, _, value = parameter.strip().partition("=")
     if not name:
         return 1.0

@@ -1,4 +1,4 @@
-"""Responses that are no page: redirects and downloads, and which bytes are safe to send."""
+"""Redirects and downloads, and the checks that make their content safe to send."""
 
 import re
 import struct
@@ -10,7 +10,7 @@ from langlauf.problems import VARY
 
 
 def see_other(address: str) -> Response:
-    """Leads on. Where to depends on who asks, so nobody keeps it."""
+    """303 redirect, never cached because the target depends on the caller."""
     return RedirectResponse(address, 303, headers={"Cache-Control": "no-store", "Vary": VARY})
 
 
@@ -20,7 +20,7 @@ _QUERY_STRING = re.compile(r"[A-Za-z0-9_.~%=&+-]*", re.ASCII)
 
 
 def local_path(text: str) -> str:
-    """The way from our root to a page; empty, which is the root, for anything else: nobody is sent elsewhere."""
+    """Return the path of one of our pages, or an empty string, so that a redirect stays on this server."""
     path, mark, query = text.removeprefix("/").partition("?")
     if len(text) > _MAX_PATH or not _QUERY_STRING.fullmatch(query):
         return ""
@@ -30,7 +30,7 @@ def local_path(text: str) -> str:
 
 
 _PNG, _GIF, _JPEG = b"\x89PNG\r\n\x1a\n", (b"GIF87a", b"GIF89a"), b"\xff\xd8\xff"
-#: Types that a browser may be told for a download; anything else is just bytes.
+#: Media types that a download may have; any other becomes application/octet-stream.
 _DOWNLOADABLE_TYPES = frozenset(
     {
         "application/geo+json",
@@ -46,13 +46,13 @@ _DOWNLOADABLE_TYPES = frozenset(
 _BINARY_TYPE = "application/octet-stream"
 _UNSAFE_IN_NAME = re.compile(r'[\x00-\x1f\x7f"\\/:*?<>|]+')
 _MAX_FILE_NAME = 120
-#: JPEG: the segments that hold the size.
+#: JPEG segments that contain the size.
 _JPEG_SIZE_MARKERS = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
 _JPEG_BARE_MARKERS = frozenset({0x01, *range(0xD0, 0xD9)})
 
 
 class ImageInfo(msgspec.Struct, frozen=True):
-    """What the bytes of a picture say themselves. A size of 0 is not known."""
+    """Type and size of an image, read from its bytes. A size of 0 is unknown."""
 
     media_type: str
     width: int = 0
@@ -60,7 +60,7 @@ class ImageInfo(msgspec.Struct, frozen=True):
 
 
 def image_info(data: bytes, media_type: str) -> ImageInfo | None:
-    """A picture of the type that was said; None where the bytes are something else, or nothing a page shows."""
+    """Return the image if its bytes have the declared type; None for anything that a page does not display."""
     found = _sniff_image(data)
     said = media_type.partition(";")[0].strip().lower().replace("image/jpg", "image/jpeg")
     return found if found is not None and found.media_type == said else None
@@ -105,11 +105,11 @@ def _webp_size(data: bytes) -> tuple[int, int]:
 
 
 def download_type(media_type: str) -> str:
-    """The type under which a file is sent: one that no browser takes for a page."""
+    """Return the media type of a download; never one that a browser renders."""
     said = media_type.partition(";")[0].strip().lower()
     return said if said in _DOWNLOADABLE_TYPES else _BINARY_TYPE
 
 
 def file_name(name: str) -> str:
-    """A name that is one on any system, without a way in it."""
+    """Return a file name that is valid on every system and contains no path."""
     return _UNSAFE_IN_NAME.sub("_", name).strip(" .")[:_MAX_FILE_NAME] or "file"

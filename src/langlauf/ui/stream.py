@@ -1,7 +1,7 @@
-"""Tells pages that it is worth looking again: which job has which newest event, and that something of the org changed.
+"""`/stream`: server-sent hints that a job or the org has changed.
 
-One stream serves all tabs of a browser. It carries no data: whoever hears of a change fetches the page again, from the
-one renderer there is. Bursts become few messages, and the last of a burst is never left out.
+One stream serves all tabs of a browser. It carries no data: a tab fetches the page again, so that the server alone
+renders. Bursts are combined, and the last hint of a burst is always sent.
 """
 
 import asyncio
@@ -24,12 +24,12 @@ from langlauf.service.watching import Topic, Watcher, now_of, watching
 STREAM_PATH = "/stream"
 MAX_STREAM_JOBS = 50
 _MAX_ID_LENGTH = 128
-#: A topic is told of at most twice a second.
+#: A topic is sent at most twice a second.
 HINT_INTERVAL_SECONDS = 0.5
 
 
 def stream_route(context: ApiContext) -> Route:
-    """The route; it answers scripts, so its errors are the API's."""
+    """Return the route; its errors are the API's, because scripts read them."""
 
     async def answer(request: Request) -> Response:
         caller = await context.caller(request, Scope.READ)
@@ -51,7 +51,7 @@ def _job_ids(text: str) -> list[str]:
 
 
 class HintStream(EventStreamResponse[Watcher]):
-    """One stream of hints about several jobs, or about all of the caller's org."""
+    """A stream of hints about several jobs, or about the caller's org."""
 
     def __init__(self, context: ApiContext, caller: Caller, job_ids: list[str], *, org: bool) -> None:
         super().__init__(context, caller, opening("what changed"))
@@ -60,11 +60,11 @@ class HintStream(EventStreamResponse[Watcher]):
         self._org = org
 
     def following(self) -> AbstractContextManager[Watcher]:
-        """Watches everything that was asked for."""
+        """Watch the requested jobs and the org."""
         return watching(self.followers, self.caller, self._job_ids, org=self._org)
 
     async def follow(self, watcher: Watcher, /, sender: StreamSender, ends_at: float) -> None:
-        """Tells what is so now, and then what changes."""
+        """Send the current state of each topic, then its changes."""
         loop = asyncio.get_running_loop()
         while not self.over(watcher) and loop.time() < ends_at:
             watcher.event.clear()
@@ -76,7 +76,7 @@ class HintStream(EventStreamResponse[Watcher]):
             await self.wait(watcher, sender, min([ends_at, *held]))
 
     async def _tell(self, topic: Topic, sender: StreamSender) -> None:
-        """Says what is so, where that was not said already."""
+        """Send the state of a topic, unless it was sent already."""
         topic.next_at = asyncio.get_running_loop().time() + HINT_INTERVAL_SECONDS
         now = await now_of(topic, self.followers, self._reads, self.caller)
         if now is None or now == topic.told:

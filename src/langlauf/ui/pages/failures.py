@@ -1,4 +1,4 @@
-"""Failures."""
+"""`/errors`: failed jobs grouped by cause, so that hundreds of failures with three causes are three rows."""
 
 from collections.abc import Mapping
 
@@ -24,12 +24,12 @@ _DEFAULT_RANGE = "24h"
 _MAX_GROUPS = 100
 _HISTOGRAM_BARS = 24
 _HISTOGRAM_HEIGHT = 20
-#: A word that is this long tells one message from another.
+#: Words that are at least this long identify a message.
 _MIN_COMMON_WORDS = 8
 
 
 class HistogramBar(msgspec.Struct, frozen=True):
-    """A part of a picture of how many there were over time."""
+    """One bar of the failures over time."""
 
     x: int
     y: int
@@ -37,26 +37,26 @@ class HistogramBar(msgspec.Struct, frozen=True):
 
 
 class FailureRow(msgspec.Struct, frozen=True):
-    """A group as the page shows it."""
+    """A group of failures as the page shows it."""
 
     group: FailureGroup
     count: str
-    #: how many nobody has had run again
+    #: jobs that were not run again
     left: int
     bars: list[HistogramBar]
-    #: the filters of the list that shows these jobs
+    #: the filters of the job list that show these jobs
     asked: dict[str, str]
 
 
 class FailurePages:
-    """`/errors`, and what its groups can be asked for."""
+    """`/errors`, and the forms that run a group again."""
 
     def __init__(self, context: ApiContext, renderer: PageRenderer) -> None:
         self._context = context
         self._renderer = renderer
 
     async def show(self, request: PageRequest, caller: Caller) -> Response:
-        """The groups of a time."""
+        """Show the groups of a time range."""
         back = requested_range(request.query_params.get("range"))
         now = self._context.services.authenticator.now()
         report = await self._report(caller, back, now)
@@ -80,7 +80,7 @@ class FailurePages:
         )
 
     async def confirm_retry(self, request: PageRequest, caller: Caller) -> Response:
-        """Asks whether all of a group shall run again, and says how many they are."""
+        """Ask for confirmation before a group runs again."""
         asked = request.query_params
         back = requested_range(asked.get("range"))
         group = await self._group(caller, back, asked.get("group", ""))
@@ -98,7 +98,7 @@ class FailurePages:
         )
 
     async def retry(self, request: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
-        """Runs those of a group again that nobody has had run again."""
+        """Run those jobs of a group again that were not run again yet."""
         back = requested_range(fields.get("range"))
         group = await self._group(caller, back, fields.get("group", ""))
         chosen = [one.job_id for one in group.left[:MOST_AT_ONCE]]
@@ -118,7 +118,7 @@ class FailurePages:
 
 
 def requested_range(text: str | None) -> str:
-    """How far back; a day where nothing is said."""
+    """Return the requested time range, or the last day."""
     return text if text is not None and (text in RANGES or text == ALL_TIME) else _DEFAULT_RANGE
 
 
@@ -139,6 +139,6 @@ def _failure_row(group: FailureGroup, back: str, now: Instant, *, alone: bool) -
 
 
 def common_words(shape: str) -> str:
-    """The longest part of a message that all of a group have in common, where it is long enough to tell."""
+    """Return the longest part that all messages of a group share, or an empty string where it is too short."""
     longest = max((part.strip() for part in shape.split(PLACEHOLDER)), key=len)
     return longest if len(longest) >= _MIN_COMMON_WORDS else ""

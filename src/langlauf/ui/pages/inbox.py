@@ -1,4 +1,4 @@
-"""Inbox."""
+"""`/inbox`: completed and failed jobs, newest first, with those that are unread."""
 
 import re
 from collections.abc import Mapping
@@ -28,23 +28,23 @@ class InboxEntry(msgspec.Struct, frozen=True, kw_only=True):
     notification_id: str
     created_at: Instant
     unread: bool
-    #: what it tells, as one of the words of a state; empty for a message of another making
-    told: str
+    #: the status that it reports; empty for another template
+    status: str
     job: JobRecord
     display_state: str
-    #: the page of the result where there is one to look at, else that of the job
+    #: the page of the result if it is stored, else of the job
     way: tuple[str, str]
 
 
 class InboxPages:
-    """`/inbox`, and where its forms are sent to."""
+    """`/inbox`, and the form that marks messages as read."""
 
     def __init__(self, context: ApiContext, renderer: PageRenderer) -> None:
         self._context = context
         self._renderer = renderer
 
     async def show(self, request: PageRequest, caller: Caller) -> Response:
-        """A page of messages."""
+        """Show a page of messages."""
         at = request.query_params.get("at", "")
         match = _CURSOR.fullmatch(at)
         before = (int(match[1]), match[2]) if match else None
@@ -62,7 +62,7 @@ class InboxPages:
         )
 
     async def mark_read(self, request: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
-        """Marks one message as read, or all up to the newest that the reader had before them."""
+        """Mark one message as read, or all up to the newest that the page showed."""
         inbox = self._context.services.inbox
         if fields.get("until", "").isdecimal():
             await inbox.read_all(caller, int(fields["until"][:18]))
@@ -79,7 +79,7 @@ class InboxPages:
             notification_id=notification.notification_id,
             created_at=notification.created_at,
             unread=message.unread,
-            told=_STATUS_OF_TEMPLATE.get(notification.template_key, ""),
+            status=_STATUS_OF_TEMPLATE.get(notification.template_key, ""),
             job=job,
             display_state=display_state(job.status, self._context.services.reads.phase(message.view)),
             way=("results", job.result_id) if has_result and job.result_id else ("jobs", job.job_id),

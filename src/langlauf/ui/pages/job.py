@@ -1,4 +1,4 @@
-"""Job page."""
+"""`/jobs/{job_id}`: progress, versions of the result, timeline, events, and the actions on a job."""
 
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
@@ -31,12 +31,12 @@ from langlauf.ui.renderer import PageRenderer
 from langlauf.ui.responses import see_other
 from langlauf.ui.views.panels import PanelRenderer
 
-#: The newest so many events make the timeline and the log of the page.
+#: Newest events that the timeline and the log are made from.
 MAX_EVENTS = 400
 _MAX_NOTIFICATIONS = 20
-#: Without a script the whole page is loaded again, which is more to take in than a figure: not every second.
+#: Without a script the whole page reloads, which should not happen every second.
 _MIN_REFRESH_SECONDS = 2
-#: What moves on without an event, such as a worker that falls silent, is seen after so many seconds.
+#: Seconds between reloads of an open page: a worker falls silent without an event.
 _RELOAD_SECONDS = 5
 
 
@@ -56,7 +56,7 @@ class JobDetailPage:
         self._panels = PanelRenderer(renderer)
 
     async def show(self, request: PageRequest, caller: Caller) -> Response:
-        """The page. Scripts keep it up to date; without them the browser comes again, unless its reader paused that."""
+        """Show the page. Scripts keep it up to date; without them the browser reloads it, unless that is off."""
         reads = self._context.services.reads
         view = await reads.of(caller).job(request.path_params["job_id"])
         if view is None:
@@ -106,7 +106,7 @@ class JobDetailPage:
         return await self._context.services.reads.of(caller).events(job.job_id, after=after, limit=MAX_EVENTS)
 
     async def _shown_version(self, request: PageRequest, caller: Caller, job: JobRecord) -> VersionContent | None:
-        """The version that the address asks for, else the newest."""
+        """Return the version in the address, or the newest."""
         reads = self._context.services.reads.of(caller)
         snapshots: Sequence[Snapshot] = await reads.results(job.job_id) if job.result_id is not None else []
         versions = version_picker(snapshots, request.http)
@@ -123,7 +123,7 @@ class JobDetailPage:
         return None if payload is None else job_input(self._context, request, caller, job, payload)
 
     def _result_link(self, request: PageRequest, job: JobRecord) -> str | None:
-        """Where a reader goes on who saw the job run: not who pinned a version, nor who wants the page to stay."""
+        """Return where to redirect on completion, unless the reader pinned a version or stopped the reload."""
         query = request.query_params
         if job.status is not Status.COMPLETED or job.result_id is None or job.result_expired_at is not None:
             return None
@@ -141,9 +141,9 @@ def _run_time(job: JobRecord) -> str | None:
 
 
 def masked_target(message: Notification) -> str:
-    """The server that is called, without the rest of its address, or a masked e-mail address.
+    """Return the origin of a webhook address, or a masked e-mail address.
 
-    An address can carry a secret, and a mailbox is a person's. Which endpoint of the org it was is for its admins.
+    A path can contain a secret, and a mailbox belongs to a person. The full address is for admins of the org.
     """
     if message.target is None:
         return ""
@@ -164,7 +164,7 @@ class JobActions:
         self._renderer = renderer
 
     async def confirm_cancel(self, request: PageRequest, caller: Caller) -> Response:
-        """The question before a job is stopped, for readers without scripts."""
+        """Ask for confirmation, for readers without scripts."""
         view = await self._existing(request, caller)
         if view.job.terminal:
             return self._go(request, view.job.job_id)
@@ -172,7 +172,7 @@ class JobActions:
         return self._renderer.page(request, "jobs/cancel.html", job=view.job, display_state=shown)
 
     async def cancel(self, request: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
-        """Stops a job, or asks its worker to. One that has ended meanwhile is shown as it ended."""
+        """Cancel a job, or ask its worker to stop. A job that has ended meanwhile is shown as it ended."""
         job_id = request.path_params["job_id"]
         reason = fields.get("reason", "").strip()[:MAX_REASON]
         done = await self._services.control.cancel(caller, job_id, reason or None)
@@ -183,7 +183,7 @@ class JobActions:
         return self._go(request, job_id)
 
     async def retry(self, request: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
-        """Makes a new job of one that has ended, and leads to it."""
+        """Run a job again as a new one, and redirect to it."""
         view = await self._existing(request, caller)
         resume = fields.get("resume") == "yes"
         try:

@@ -1,4 +1,4 @@
-"""Filters."""
+"""Filters of the job list and its position, read from the address and written into links."""
 
 from collections.abc import Mapping
 from urllib.parse import parse_qsl, urlencode
@@ -13,15 +13,15 @@ from langlauf.problems import Problem
 from langlauf.ui.page_request import PageRequest
 
 _HOUR = 3_600.0
-#: How far back a list goes, in seconds.
+#: Time ranges in seconds.
 RANGES = {"1h": _HOUR, "24h": 24 * _HOUR, "7d": 7 * 24 * _HOUR, "30d": 30 * 24 * _HOUR}
 _MAX_FILTER_LENGTH = 200
-#: Pages back that an address remembers; farther back is the newest page.
+#: Previous pages that an address remembers; before them comes the newest page.
 _MAX_TRAIL = 20
 
 
 class ListFilters(msgspec.Struct, frozen=True, kw_only=True):
-    """The parameters of an address that say what is listed. Empty: not asked for."""
+    """The filters in the address; empty where not set."""
 
     status: str = ""
     analysis: str = ""
@@ -31,19 +31,19 @@ class ListFilters(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def asked(self) -> dict[str, str]:
-        """Those that were asked for."""
+        """The filters that are set."""
         return {name: value for name, value in msgspec.structs.asdict(self).items() if value}
 
     def without(self, name: str) -> dict[str, str]:
-        """The others."""
+        """Return the other filters."""
         return {other: value for other, value in self.asked.items() if other != name}
 
     def query(self) -> str:
-        """All of them as one text, to come back to."""
+        """Return all filters as one query string."""
         return urlencode(self.asked)
 
     def which(self, now: Instant, limit: int = 50, before: tuple[Instant, str] | None = None) -> JobFilter:
-        """What a store is asked."""
+        """Return the filters as a query of the store."""
         return JobFilter(
             status=Status(self.status) if self.status else None,
             analysis=self.analysis or None,
@@ -56,7 +56,7 @@ class ListFilters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_filters(values: Mapping[str, str]) -> ListFilters:
-    """Filters by name; what is none of ours is not asked for."""
+    """Parse filters by name; unknown values are ignored."""
     status, back = values.get("status", ""), values.get("range", "")
     return ListFilters(
         status=status if status in tuple(Status) else "",
@@ -66,25 +66,25 @@ def parse_filters(values: Mapping[str, str]) -> ListFilters:
 
 
 def parse_filter_query(text: str) -> ListFilters:
-    """The same from a text that `query` made."""
+    """Parse a query string that `query` returned."""
     return parse_filters(dict(parse_qsl(text[: 8 * _MAX_FILTER_LENGTH])))
 
 
 class ListPosition(msgspec.Struct, frozen=True):
-    """Which page of a list: where it starts, and where those before it started."""
+    """The page of a list: its cursor, and the cursors of the pages before."""
 
     before: tuple[Instant, str] | None
     at: str
     trail: list[str]
 
     def older(self, cursor: str) -> dict[str, str]:
-        """The page after this one."""
+        """Return the parameters of the next page."""
         trail = [*self.trail, *([self.at] if self.at else [])][-_MAX_TRAIL:]
         return {"at": cursor, **({"trail": ".".join(trail)} if trail else {})}
 
     @property
     def newer(self) -> dict[str, str]:
-        """The page before this one."""
+        """The parameters of the previous page."""
         if not self.trail:
             return {}
         *trail, at = self.trail
@@ -92,7 +92,7 @@ class ListPosition(msgspec.Struct, frozen=True):
 
 
 def list_position(request: PageRequest, org_id: str, filters: ListFilters) -> ListPosition:
-    """The page that an address asks for; a place in another list is the first page of this one."""
+    """Return the position in the address; a cursor of another list means the first page."""
     asked = request.query_params
     at = asked.get("at", "")
     try:
@@ -104,10 +104,10 @@ def list_position(request: PageRequest, org_id: str, filters: ListFilters) -> Li
 
 
 def next_cursor(after_: tuple[Instant, str], org_id: str, filters: ListFilters) -> str:
-    """Where the next page starts."""
+    """Return the cursor of the next page."""
     return write_cursor(after_, org_id, _cursor_filter(filters))
 
 
 def _cursor_filter(filters: ListFilters) -> JobFilter:
-    """The list that a place is in. How far back it goes is left out: it counts from now, and only ends the list."""
+    """Return the filters that a cursor belongs to, without the time range, which moves with the clock."""
     return msgspec.structs.replace(filters.which(0), since=None)

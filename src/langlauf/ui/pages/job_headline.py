@@ -1,4 +1,4 @@
-"""Headline."""
+"""The head of a job's page: state, progress, remaining time, and what the state means."""
 
 import math
 from collections.abc import Sequence
@@ -32,41 +32,41 @@ _QUARTER = 25
 
 
 class JobHeadline(msgspec.Struct, frozen=True, kw_only=True):
-    """What the head of the page shows."""
+    """The values of the page's head."""
 
-    #: the word that picks shape, colour and text
+    #: selects shape, colour and text
     display_state: str
     title: Markup
-    #: what that means and what comes next
+    #: what the state means and what comes next
     explanations: list[Markup]
-    #: None where the job has not said how far it is: the bar then shows no figure it does not have
+    #: None where the job has not reported progress: then the bar shows no figure
     percent: int | None
     progress: Markup
     estimate: Markup | None
     #: where the estimate comes from
     source: Markup | None
-    #: since when it runs, and for how long already; it goes on while the job does
+    #: start time and elapsed time, which a script keeps up to date
     since: str | None
     elapsed: str | None
-    #: what is said aloud when it is reached: the state, and each quarter
+    #: announced to screen readers: the state, and every 25 %
     milestone: Markup
 
 
 class JobObservation(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a job at one moment."""
+    """What the page knows about a job at one moment."""
 
     view: JobView
     moment: DerivedFields
     now: Instant
     events: Sequence[Event]
-    #: how many of its org start before it, where it waits
+    #: jobs of its org that start before it, while it waits
     ahead: int | None
-    #: whether some worker would take it
+    #: whether a running worker knows the analysis
     worker_seen: bool
 
 
 def job_headline(observed: JobObservation, settings: Settings, language: Language) -> JobHeadline:
-    """The words for a job as it is."""
+    """Return the texts for the current state of a job."""
     job = observed.view.job
     shown = display_state(job.status, observed.moment.phase)
     percent = None if job.status in STARTED and job.progress_percent == 0 else job.progress_percent
@@ -93,7 +93,7 @@ def _headline_text(job: JobRecord, shown: str, language: Language) -> Markup:
 
 
 def _progress_text(job: JobRecord, percent: int | None, language: Language) -> Markup:
-    """The figure beside the bar. At the last percent before the end it says so, since more is not known."""
+    """Return the figure beside the bar; at the highest unfinished percent it says that the job is finishing."""
     if percent is None:
         return language.text("job.no_progress")
     if percent == HIGHEST_UNFINISHED and not job.terminal:
@@ -102,7 +102,7 @@ def _progress_text(job: JobRecord, percent: int | None, language: Language) -> M
 
 
 def _explanations(observed: JobObservation, shown: str, settings: Settings, language: Language) -> list[Markup]:
-    """What the state means; what is known beyond that comes first."""
+    """Return sentences about the state, the most specific first."""
     job, text = observed.view.job, language.text
     lines = []
     if shown in ("queued", "waiting") and not observed.worker_seen:
@@ -126,7 +126,7 @@ def _explanations(observed: JobObservation, shown: str, settings: Settings, lang
 
 
 def _estimate(observed: JobObservation, shown: str, language: Language) -> tuple[Markup | None, Markup | None]:
-    """How long it may still take, and how that is known. Where it would be a guess, nothing."""
+    """Return the remaining time and its source, or nothing where it would be a guess."""
     if shown in ("running", "partial"):
         found = remaining_range(progress_steps(observed.events), observed.now)
         if found is None:
@@ -138,7 +138,7 @@ def _estimate(observed: JobObservation, shown: str, language: Language) -> tuple
 
 
 def progress_steps(events: Sequence[Event]) -> list[ProgressStep]:
-    """How far the current attempt said it was, and when. What an earlier one had reached is no step of this one."""
+    """Return the progress steps of the current attempt; those of earlier attempts are left out."""
     steps: list[ProgressStep] = []
     for event in events:
         if event.event_type in _ATTEMPT_STARTS:
@@ -151,7 +151,7 @@ def progress_steps(events: Sequence[Event]) -> list[ProgressStep]:
 
 
 def format_remaining(left: RemainingRange, language: Language) -> Markup:
-    """A range in the unit that fits, rounded outwards."""
+    """Return a range of time in a fitting unit, rounded outwards."""
     if left.high < _MAX_IN_SECONDS:
         size, unit, per = 10, "s", 10
     elif left.high < _MAX_IN_MINUTES:

@@ -1,4 +1,4 @@
-"""Job list and bulk actions."""
+"""`/jobs`: the jobs of an org with filters, and actions on several of them."""
 
 import asyncio
 import re
@@ -35,24 +35,24 @@ JOBS_PAGE_SIZE = 50
 #: Jobs of a state are counted up to this; beyond it the tab shows a plus.
 MAX_JOB_COUNT = 10_000
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
-#: What was done to chosen jobs, as the address of the list tells it.
+#: Bulk actions that the address of the list can report.
 _BULK_OUTCOMES = ("canceled", "repeated")
 
 
 class JobRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of the list."""
+    """A job as a row of a list."""
 
     job: JobRecord
-    #: what it is about, where its input tells
+    #: a short text from the input, where there is one
     subject: str
     display_state: str
-    #: None while the job works and has not said how far it is
+    #: None while a started job has not reported progress
     percent: int | None
     took: str | None
 
 
 class StatusTab(msgspec.Struct, frozen=True):
-    """A state to choose, with how many jobs are in it."""
+    """A status to filter by, with its number of jobs."""
 
     status: str
     count: str
@@ -60,7 +60,7 @@ class StatusTab(msgspec.Struct, frozen=True):
 
 
 class FilterChip(msgspec.Struct, frozen=True):
-    """A filter that is on, and the address of the list without it."""
+    """An active filter, and the filters without it."""
 
     name: str
     value: str
@@ -68,7 +68,7 @@ class FilterChip(msgspec.Struct, frozen=True):
 
 
 class PageLinks(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the pages before and after this one are, and how far a search came that is not over."""
+    """Links to the pages before and after, and how far an unfinished search came."""
 
     older: str | None
     newer: str | None
@@ -84,7 +84,7 @@ class JobListPage:
         self._renderer = renderer
 
     async def show(self, request: PageRequest, caller: Caller) -> Response:
-        """The list, or what an id that was looked for leads to."""
+        """Show the list, or redirect to the page of an id that was searched for."""
         filters = parse_filters(request.query_params)
         if _UUID.fullmatch(filters.q) and (way := await self._way_to(caller, filters.q.lower())) is not None:
             return see_other(request.link(*way))
@@ -110,7 +110,7 @@ class JobListPage:
         )
 
     async def _way_to(self, caller: Caller, name: str) -> tuple[str, str] | None:
-        """The page of the job or the result with that id."""
+        """Return the page of the job or result with an id, or None."""
         reads = self._context.services.reads.of(caller)
         if await reads.job(name) is not None:
             return ("jobs", name)
@@ -143,12 +143,12 @@ def _page_links(
 
 
 def filter_chips(filters: ListFilters) -> list[FilterChip]:
-    """The filters that are on."""
+    """Return the active filters."""
     return [FilterChip(name, value, filters.without(name)) for name, value in filters.asked.items()]
 
 
 def status_tabs(filters: ListFilters, counts: dict[Status, int]) -> list[StatusTab]:
-    """All states, and all jobs before them."""
+    """Return a tab for all jobs, and one for each status."""
     total = sum(counts.values())
     more = any(number > MAX_JOB_COUNT for number in counts.values())
     tabs = [StatusTab("", format_count(max(total, MAX_JOB_COUNT + 1) if more else total), not filters.status)]
@@ -156,12 +156,12 @@ def status_tabs(filters: ListFilters, counts: dict[Status, int]) -> list[StatusT
 
 
 def format_count(number: int) -> str:
-    """A count; one that did not come to its end has a plus."""
+    """Return a count, with a plus where counting stopped."""
     return f"{format_number(MAX_JOB_COUNT)}+" if number > MAX_JOB_COUNT else format_number(number)
 
 
 def bulk_outcome(request: PageRequest) -> dict[str, object] | None:
-    """What the reader has just done to chosen jobs."""
+    """Return the outcome of a bulk action that the address reports, or None."""
     asked = request.query_params
     bulk_outcome = next((one for one in _BULK_OUTCOMES if asked.get(one, "").isdecimal()), None)
     if bulk_outcome is None:
@@ -181,21 +181,21 @@ _MAX_NAMED = 10
 
 
 class SelectedJob(msgspec.Struct, frozen=True):
-    """A job that something is to be done to."""
+    """A job that a bulk action applies to."""
 
     job: JobRecord
     display_state: str
 
 
 class BulkActionPages:
-    """`/selected`, and where its forms are sent to."""
+    """`/selected`, and the forms that cancel or repeat the selected jobs."""
 
     def __init__(self, context: ApiContext, renderer: PageRenderer) -> None:
         self._context = context
         self._renderer = renderer
 
     async def confirm(self, request: PageRequest, caller: Caller) -> Response:
-        """Asks whether it is really wished, and says for how many."""
+        """Ask for confirmation, with the number of jobs."""
         asked = request.query_params
         chosen = list(dict.fromkeys(asked.getlist("job")))
         action = AGAIN if asked.get("do") == AGAIN else CANCEL
@@ -218,12 +218,12 @@ class BulkActionPages:
         )
 
     async def cancel(self, request: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
-        """Stops the chosen jobs."""
+        """Cancel the selected jobs."""
         done = await cancel_many(self._context.services.control, caller, selected_job_ids(fields), fields.get("reason"))
         return redirect_to_list(request, fields, canceled=str(done.done), left=str(done.left))
 
     async def retry(self, request: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
-        """Runs the chosen jobs again."""
+        """Run the selected jobs again."""
         done = await repeat_many(
             self._context.services.control, caller, selected_job_ids(fields), fields.get("wish", "")
         )
@@ -240,11 +240,11 @@ class BulkActionPages:
 
 
 def selected_job_ids(fields: Mapping[str, str]) -> list[str]:
-    """The jobs that a form names, each in a field of its own."""
+    """Return the job ids in a form, each in a field of its own."""
     return [value for name, value in fields.items() if name.startswith(_JOB_FIELD_PREFIX)]
 
 
 def redirect_to_list(request: PageRequest, fields: Mapping[str, str], **said: str) -> Response:
-    """To the list as it was filtered, which says what was done."""
+    """Redirect to the filtered list, which shows the outcome."""
     kept = parse_filter_query(fields.get("back", "")).asked
     return see_other(request.link("jobs", **kept, **said))

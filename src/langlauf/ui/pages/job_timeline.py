@@ -1,4 +1,4 @@
-"""Timeline and event log of a job."""
+"""The timeline of a job and its event log, from its events."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -16,34 +16,34 @@ SpanKind = Literal["waiting", "attempt", "backoff"]
 _ATTEMPT_STARTS = frozenset({EventType.RUNNING, EventType.ATTEMPT_STARTED})
 _JOB_ENDS = frozenset({EventType.COMPLETED, EventType.FAILED, EventType.CANCELED})
 _REQUEUES = frozenset({EventType.LEASE_LOST, EventType.RELEASED})
-#: Widths of the axis that people count in, in seconds.
+#: Distances between ticks, in seconds.
 _TICK_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 14_400, 28_800, 86_400)
 _MAX_TICKS = 4
 
 
 class TimelineSpan(msgspec.Struct, kw_only=True):
-    """A stretch of time in which the job did one thing."""
+    """A time span in which the job waited, ran or backed off."""
 
     kind: SpanKind
     start: Instant
     end: Instant
-    #: of the attempt, or of the one before a pause
+    #: number of the attempt, or of the one before a backoff
     number: int = 0
-    #: it goes on
+    #: whether it is still going on
     open: bool = True
-    #: how it ended: the kind of event that ended it
+    #: the event that ended it
     outcome: EventType | None = None
     error_code: str | None = None
     error_message: str | None = None
 
     @property
     def seconds(self) -> float:
-        """How long it lasted, or lasts so far."""
+        """How long it lasted, or has lasted so far."""
         return max(0.0, seconds_between(self.start, self.end))
 
 
 class TimelineMark(msgspec.Struct, frozen=True):
-    """A moment: a snapshot by its number, or progress."""
+    """A snapshot, by its number, or a progress event."""
 
     at: Instant
     #: None for progress
@@ -51,38 +51,38 @@ class TimelineMark(msgspec.Struct, frozen=True):
 
 
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):
-    """All of it, from the acceptance of the job on."""
+    """All spans since the job was accepted."""
 
     start: Instant
     end: Instant
     spans: list[TimelineSpan]
     marks: list[TimelineMark]
-    #: the log was cut, or does not begin with the beginning any more
+    #: the first events are not among those that were read
     incomplete: bool
 
     @property
     def attempts(self) -> list[TimelineSpan]:
-        """The attempts that are known, in their order."""
+        """The known attempts, in order."""
         return [span for span in self.spans if span.kind == "attempt"]
 
     def place(self, at: Instant) -> float:
-        """Where a moment is, in percent of the whole."""
+        """Return the position of a time, in percent of the whole."""
         whole = max(self.end - self.start, 1)
         return round(100 * min(max(at - self.start, 0), whole) / whole, 2)
 
     def ticks(self) -> list[int]:
-        """Round seconds from the start on for an axis, few enough to be read on a phone."""
+        """Return round seconds for the ticks of the axis, few enough for a phone."""
         whole = seconds_between(self.start, self.end)
         step = next((step for step in _TICK_STEPS if whole / step <= _MAX_TICKS), round(whole / _MAX_TICKS) or 1)
         return list(range(0, int(whole) + 1, step))
 
     def tick_place(self, second: int) -> float:
-        """Where such a second is, in percent of the whole."""
+        """Return the position of a tick, in percent of the whole."""
         return self.place(self.start + second * SECOND)
 
 
 def job_timeline(job: JobRecord, events: Sequence[Event], now: Instant) -> Timeline:
-    """What the events tell; those of a long log may begin in the middle."""
+    """Build the timeline from the events, which may begin in the middle of a long log."""
     spans = _initial_spans(job, events)
     marks: list[TimelineMark] = []
     for event in events:
@@ -101,7 +101,7 @@ def job_timeline(job: JobRecord, events: Sequence[Event], now: Instant) -> Timel
 
 
 def _initial_spans(job: JobRecord, events: Sequence[Event]) -> list[TimelineSpan]:
-    """What is known without the log: the wait, and where that begins later, that an attempt was under way."""
+    """Return the spans before the first event: the wait, and an attempt in progress where the log begins later."""
     waiting = TimelineSpan(kind="waiting", start=job.queued_at, end=job.queued_at)
     if job.started_at is None or (events and events[0].event_seq == 1):
         return [waiting]
@@ -145,7 +145,7 @@ def _close_span(span: TimelineSpan, at: Instant, event: Event | None) -> None:
     span.error_message = facts.get("error_message")
 
 
-#: Sorts of events, by the word in the address.
+#: Event types by the filter in the address.
 EVENT_FILTERS: dict[str, frozenset[EventType]] = {
     "progress": frozenset({EventType.PROGRESS}),
     "partial": frozenset({EventType.PARTIAL}),
@@ -167,7 +167,7 @@ _MAX_LOG_ENTRIES = 100
 
 
 class LogEntry(msgspec.Struct, frozen=True):
-    """A line of the log."""
+    """An event and its payload."""
 
     event: Event
     facts: dict[str, Any]

@@ -1,4 +1,8 @@
-"""Ops."""
+"""`/ops`: health, queues, failures, workers and orgs.
+
+An operator sees all orgs, or the one in the address. Other callers see the figures of their own org, and only the
+number of workers.
+"""
 
 from typing import Any
 
@@ -26,17 +30,17 @@ from langlauf.ui.pages.ops_tiles import ops_tiles
 from langlauf.ui.renderer import PageRenderer
 
 DEFAULT_SPAN = TimeRange.HOUR
-#: Seconds after which an open page looks again: workers fall silent without an event, and other orgs have their own.
+#: Seconds between reloads of an open page: a worker falls silent without an event.
 _RELOAD_SECONDS = 5
-#: Rows of a table on the first page; the others are on a page of their own.
+#: Rows of a table on `/ops`; the rest is on a page of its own.
 _FIRST_ROWS = 10
 _MAX_ERROR_CODES = 10
-#: Orgs on their own page.
+#: Rows on `/ops/orgs`.
 _MAX_ORGS = 500
 
 
 class OpsPages:
-    """The pages, over one glance each."""
+    """`/ops`, `/ops/workers` and `/ops/orgs`."""
 
     def __init__(self, context: ApiContext, renderer: PageRenderer) -> None:
         self._context = context
@@ -103,7 +107,7 @@ class OpsPages:
         return self._renderer.page(request, template, **shared, **values)
 
     def _analyses(self, figures: OpsStatistics) -> dict[str, Any]:
-        """Those that have jobs, with the most of them that run at once; and the names of the others."""
+        """Return the analyses with jobs and their limits, and the names of those without."""
         registry = self._context.services.registry
         limits = {one.name: one.max_running for one in registry}
         busy = {one.name for one in figures.analyses}
@@ -113,13 +117,13 @@ class OpsPages:
         }
 
     def _first_workers(self, seen: OpsFigures) -> list[WorkerStatus]:
-        """Those that something is wrong with come first."""
+        """Return the first workers, those with problems before the others."""
         at = seen.figures.at
         return sorted(seen.workers, key=lambda one: (not one.silent(at), one.works(at)))[:_FIRST_ROWS]
 
 
 def _formatters(request: PageRequest, at: Instant) -> dict[str, Any]:
-    """How templates say amounts, ages, and what workers do."""
+    """Return the functions that templates format figures with."""
     return {
         "amount": format_number,
         "age": lambda instant: UNKNOWN if instant is None else format_seconds(seconds_between(instant, at)),
@@ -128,7 +132,7 @@ def _formatters(request: PageRequest, at: Instant) -> dict[str, Any]:
 
 
 def _health_rules() -> dict[str, str]:
-    """The thresholds, as the page names them."""
+    """Return the thresholds of the health rules."""
     return {
         "reports": str(MISSED_REPORTS),
         "wait": format_seconds(LONG_WAIT.threshold),
@@ -139,13 +143,13 @@ def _health_rules() -> dict[str, str]:
 
 
 def _requested_span(request: PageRequest) -> TimeRange:
-    """The range that the address asks for; an unknown one is the usual one."""
+    """Return the requested time range, or the default for an unknown one."""
     wished = request.query_params.get("range", DEFAULT_SPAN)
     return TimeRange(wished) if wished in set(TimeRange) else DEFAULT_SPAN
 
 
 def _requested_org(request: PageRequest) -> str | None:
-    """The org that the address names; none means all."""
+    """Return the requested org, or None for all."""
     wished = request.query_params.get("org", "").strip()
     if wished and not is_valid_name(wished):
         raise bad_request("There can be no org with this name.", "org")
@@ -167,7 +171,7 @@ def health_headline(health: Health, language: Language) -> Markup:
 
 
 def finding_text(finding: HealthFinding, language: Language) -> Markup:
-    """One thing that is wrong, as a sentence."""
+    """Return a finding as a sentence."""
     values = {
         name: format_seconds(value) if name == "seconds" else format_number(value) if isinstance(value, int) else value
         for name, value in finding.values.items()
@@ -176,7 +180,7 @@ def finding_text(finding: HealthFinding, language: Language) -> Markup:
 
 
 def worker_text(worker: WorkerStatus, now: Instant, language: Language) -> Markup:
-    """What a worker is worker_text, and of one that is silent what becomes of its jobs."""
+    """Return the state of a worker; for a silent one also what happens to its jobs."""
     if not worker.silent(now):
         return language.text("ops.worker.stopping") if worker.report.stopping else language.text("ops.worker.works")
     quiet = format_seconds(worker.quiet_seconds(now))

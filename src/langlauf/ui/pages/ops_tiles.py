@@ -1,4 +1,8 @@
-"""Ops tiles."""
+"""The four main figures of `/ops`, each with a small SVG chart.
+
+Colours are CSS classes, and unknown values are gaps. The title of a chart describes it, and the page has its figures in
+a table.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,7 +16,7 @@ from langlauf.ui.language import Language
 
 
 class Tile(msgspec.Struct, frozen=True):
-    """One figure."""
+    """A figure with its chart."""
 
     name: str
     label: Markup
@@ -22,7 +26,7 @@ class Tile(msgspec.Struct, frozen=True):
 
 
 def ops_tiles(seen: OpsStatistics, language: Language) -> list[Tile]:
-    """What waits, how much is done, and how long waiting and running take."""
+    """Return the tiles: waiting jobs, throughput, wait times and run times."""
     waits = [period.wait_p95 for period in seen.periods]
     runs = [period.run_p95 for period in seen.periods]
     return [
@@ -65,7 +69,7 @@ def _times_tile(
 
 
 _CHART_WIDTH, _CHART_HEIGHT = 240, 48
-#: Room above the highest point and below the lowest, so that strokes are not cut off.
+#: Space above and below the line, so that strokes are not clipped.
 _CHART_EDGE = 3
 _SVG_FRAME = Markup(
     '<svg class="drawing drawing-{}" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-labelledby="{}" '
@@ -74,14 +78,14 @@ _SVG_FRAME = Markup(
 
 
 class BarValue(NamedTuple):
-    """One bar: all of it, and the part of it that went wrong."""
+    """One bar: the total, and the failed part of it."""
 
     whole: int
     wrong: int
 
 
 def sparkline(name: str, title: str, values: Sequence[float | None]) -> Markup:
-    """A line through values at equal distances, from nothing up to the highest of them."""
+    """Draw a line through values at equal distances, scaled from zero to the highest."""
     top = max((value for value in values if value is not None), default=0) or 1
     across = [_x_of(number, len(values)) for number in range(len(values))]
     points = [None if value is None else (x, _y_of(value / top)) for x, value in zip(across, values, strict=True)]
@@ -90,7 +94,7 @@ def sparkline(name: str, title: str, values: Sequence[float | None]) -> Markup:
 
 
 def bar_chart(name: str, title: str, values: Sequence[BarValue | None]) -> Markup:
-    """Bars side by side; what went wrong is the lower part of each, in another colour, with a gap above it."""
+    """Draw bars side by side; the failed part is at the bottom, in another colour."""
     top = max((value.whole for value in values if value is not None), default=0) or 1
     step = _CHART_WIDTH / max(len(values), 1)
     drawn = [
@@ -118,7 +122,7 @@ _Point = tuple[float, float]
 
 
 def _segments(points: Sequence[_Point | None]) -> list[list[_Point]]:
-    """The stretches between gaps."""
+    """Split points into segments without gaps."""
     runs: list[list[_Point]] = [[]]
     for point in points:
         if point is None:
@@ -129,7 +133,7 @@ def _segments(points: Sequence[_Point | None]) -> list[list[_Point]]:
 
 
 def _polyline(run: Sequence[_Point]) -> Markup:
-    """One stretch; a point with gaps on both sides is a short stroke."""
+    """Draw one segment; a single point becomes a short stroke."""
     if len(run) == 1:
         run = [(run[0][0] - 1, run[0][1]), (run[0][0] + 1, run[0][1])]
     return Markup('<polyline points="{}"/>').format(" ".join(f"{x:g},{y:g}" for x, y in run))
@@ -138,7 +142,7 @@ def _polyline(run: Sequence[_Point]) -> Markup:
 def _bar_rects(left: float, step: float, value: BarValue, top: int) -> Markup:
     room = _CHART_HEIGHT - _CHART_EDGE - 1
     wrong = value.wrong / top * room
-    # However few went wrong among many, it can be seen.
+    # A few failures among many stay visible.
     wrong = max(wrong, 3.0) if value.wrong else 0.0
     right = max(value.whole / top * room - wrong, 0.0)
     gap = 1.0 if wrong and right > 1 else 0.0

@@ -1,4 +1,4 @@
-"""Pages without data of an org."""
+"""Pages without an org's data, which need no key: error codes, states, settings, unsubscribe."""
 
 import msgspec
 from starlette.responses import Response
@@ -18,7 +18,7 @@ from langlauf.ui.page_request import LANGUAGE_COOKIE, SHORTCUTS_COOKIE, SHORTCUT
 from langlauf.ui.renderer import PRIVATE, PUBLIC, PageRenderer
 from langlauf.ui.responses import local_path, see_other
 
-#: Codes that a failed job has; some are also answers to a request.
+#: Codes of failed jobs; some are also codes of responses.
 JOB_PROBLEM_CODES = (*JOB_TITLES, "timeout", "internal")
 PROBLEM_CODES = tuple(dict.fromkeys((*TITLES, *JOB_TITLES)))
 
@@ -35,12 +35,12 @@ class ProblemPages:
         self._renderer = renderer
 
     async def list(self, request: PageRequest) -> Response:
-        """All codes, with what they mean."""
+        """List all codes."""
         statuses = {code: sorted(statuses_of(code)) for code in PROBLEM_CODES}
         return self._renderer.page(request, "problems.html", cache=PUBLIC, codes=PROBLEM_CODES, statuses=statuses)
 
     async def show(self, request: PageRequest) -> Response:
-        """One code."""
+        """Explain one code."""
         code = request.path_params["code"]
         if code not in PROBLEM_CODES:
             raise not_found()
@@ -56,23 +56,23 @@ class ProblemPages:
 
 
 class StateDoc(msgspec.Struct, frozen=True):
-    """A state as people see it, and the words of the API behind it."""
+    """A state as pages show it, with its status and phases in the API."""
 
     display_state: str
-    #: the state that gives it its colour
+    #: the status that selects the colour
     status: Status
     statuses: list[Status]
     phases: list[Phase]
 
 
-#: In the order of a job's life: the way it should go, what can come between, and the ends.
+#: In the order of a job's life.
 STATE_ORDER = (
     "queued", "running", "partial", "silent", "backoff", "waiting", "canceling", "completed", "failed", "canceled",
 )  # fmt: skip
 
 
 def state_docs() -> list[StateDoc]:
-    """Every display state that a job can have."""
+    """Return every display state."""
     found: dict[str, StateDoc] = {}
     for status in Status:
         for phase in _phases_of(status):
@@ -99,13 +99,13 @@ class StatesPage:
         self._renderer = renderer
 
     async def show(self, request: PageRequest) -> Response:
-        """The page; the same for everybody."""
+        """Show the page, the same for every caller."""
         return self._renderer.page(request, "states.html", cache=PUBLIC, states=state_docs())
 
 
-#: A year: longer is not kept by browsers anyway.
+#: One year; browsers cap it anyway.
 _COOKIE_SECONDS = 365 * 86_400
-#: Each choice: its field in the form, its cookie, and what is worth remembering.
+#: Form field, cookie and known values of each preference.
 _PREFERENCE_COOKIES = (
     ("theme", THEME_COOKIE, THEMES),
     ("language", LANGUAGE_COOKIE, LANGUAGES),
@@ -121,12 +121,12 @@ class SettingsPage:
         self._renderer = renderer
 
     async def show(self, request: PageRequest) -> Response:
-        """The form with what is chosen now."""
+        """Show the form with the current preferences."""
         saved = request.query_params.get("saved") == "yes"
         return self._renderer.page(request, "settings.html", cache=PRIVATE, themes=("", *THEMES), saved=saved)
 
     async def save(self, request: PageRequest) -> Response:
-        """Remembers what the form says, and leaves alone what it does not ask about."""
+        """Store the submitted preferences in cookies; fields that are missing stay unchanged."""
         fields = await read_form(request.http, self._context.settings.body_seconds)
         if is_cross_site(request.http, self._context.settings):
             raise forbidden("A page of another site may not change anything here.")
@@ -141,7 +141,11 @@ class SettingsPage:
 
 
 class UnsubscribePage:
-    """`/unsubscribe/{token}`."""
+    """`/unsubscribe/{token}`, where the token authorises.
+
+    Opening the page changes nothing, because mail programs follow links. Its form does, or the one-click request of RFC
+    8058, which is answered without a redirect.
+    """
 
     def __init__(self, context: ApiContext, renderer: PageRenderer) -> None:
         self._context = context
@@ -149,11 +153,11 @@ class UnsubscribePage:
         self._receivers = context.services.mail_receivers
 
     async def show(self, request: PageRequest) -> Response:
-        """The question."""
+        """Ask for confirmation."""
         return self._page(request, await self._receiver(request), done=False)
 
     async def unsubscribe(self, request: PageRequest) -> Response:
-        """Does it; repeating it changes nothing. What the request says beside its address does not matter."""
+        """Unsubscribe the address; repeating it changes nothing. The body is read and ignored."""
         receiver = await self._receiver(request)
         await read_body(request.http, SMALL_FORM, self._context.settings.body_seconds)
         await self._receivers.unsubscribe(receiver)

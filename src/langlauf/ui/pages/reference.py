@@ -1,4 +1,4 @@
-"""API reference."""
+"""`/docs`: the API reference, generated from the OpenAPI document."""
 
 import re
 from typing import Any
@@ -17,26 +17,26 @@ from langlauf.problems import phrase_of
 from langlauf.ui.page_request import PageRequest
 from langlauf.ui.renderer import PUBLIC, PageRenderer
 
-#: What narrows a type, as JSON schema calls it.
+#: Keywords of JSON schema that limit a type.
 _TYPE_LIMITS = (
     "format", "minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength",
     "pattern", "minItems", "maxItems", "minProperties", "maxProperties",
 )  # fmt: skip
 
 
-#: Every integer ends there, so that it need not be said of each.
+#: Limits that every integer has, and that are not shown.
 _UNBOUNDED = (None, LARGEST_INTEGER, SMALLEST_INTEGER)
 
 
 class TypePart(msgspec.Struct, frozen=True):
-    """A piece of a type. `ref` is the name of the schema it leads to."""
+    """A part of a type. `ref` names the schema that it links to."""
 
     text: str
     ref: str | None = None
 
 
 class SchemaField(msgspec.Struct, frozen=True, kw_only=True):
-    """One field or parameter. `default` is JSON text."""
+    """A field or parameter. `default` is JSON text."""
 
     name: str
     kind: list[TypePart]
@@ -48,12 +48,12 @@ class SchemaField(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def to_json(value: Any) -> str:
-    """A value of a schema, as JSON."""
+    """Encode a value as JSON."""
     return msgspec.json.encode(value).decode()
 
 
 def type_notation(schema: Schema) -> list[TypePart]:
-    """The type in a notation that needs no translation: `string | null`, `"a" | "b"`, `JobOut[]`."""
+    """Return a type in a short notation: `string | null`, `"a" | "b"`, `JobOut[]`."""
     if name := ref_name(schema):
         return [TypePart(name, name)]
     for word in ("anyOf", "oneOf"):
@@ -80,7 +80,7 @@ def _join_types(kinds: list[list[TypePart]], between: str) -> list[TypePart]:
 
 
 def schema_fields(schema: Schema) -> list[SchemaField]:
-    """The fields of an object, in the order they were declared."""
+    """Return the fields of an object, in the order in which they are declared."""
     required = schema.get("required", ())
     return [
         SchemaField(
@@ -96,19 +96,19 @@ def schema_fields(schema: Schema) -> list[SchemaField]:
 
 _CODE_IN_TEXT = re.compile(r"`([a-z_]+)`:")
 _PROBLEM_TYPE = "application/problem+json"
-#: Schemas that are not shown here: each code has a page of its own.
+#: Schemas of single codes, which have pages of their own.
 _SCHEMAS_WITH_OWN_PAGE = frozenset(problem_schemas()) - {OWN_CODE}
 
 
 class BodyExample(msgspec.Struct, frozen=True):
-    """Something to send or to get, as JSON text."""
+    """An example body, as JSON text."""
 
     name: str
     text: str
 
 
 class ResponseDoc(msgspec.Struct, frozen=True, kw_only=True):
-    """One way an operation answers. `codes` are the error codes that come with the status."""
+    """One response of an operation. `codes` are the error codes with this status."""
 
     status: int
     phrase: str
@@ -127,7 +127,7 @@ class OperationDoc(msgspec.Struct, frozen=True, kw_only=True):
     method: str
     path: str
     summary: str
-    #: what a key must allow; empty where everybody may call
+    #: the scope that a key needs; empty where no key is needed
     scope: str
     parameters: list[SchemaField]
     body: list[TypePart]
@@ -137,7 +137,7 @@ class OperationDoc(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SchemaVariant(msgspec.Struct, frozen=True, kw_only=True):
-    """A named schema, or one of its alternatives. `kind` is for those that are no objects."""
+    """A schema, or one of its alternatives. `kind` is set where it is not an object."""
 
     title: str
     description: str
@@ -146,7 +146,7 @@ class SchemaVariant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SchemaDoc(msgspec.Struct, frozen=True, kw_only=True):
-    """A schema with its alternatives, which most have one of."""
+    """A named schema with its alternatives; most have one."""
 
     name: str
     description: str
@@ -167,7 +167,7 @@ class ReferencePage:
         self._rendered: dict[tuple[str, bool], Markup] = {}
 
     async def show(self, request: PageRequest) -> Response:
-        """The page; it is the same for everybody, and its long part is made once per language."""
+        """Show the page. It is the same for every caller, so its long part is rendered once per language."""
         key = (request.language.code, request.language_in_url)
         if key not in self._rendered:
             text = self._renderer.html(request, "_operations.html", groups=self._groups, components=self._components)
@@ -176,7 +176,7 @@ class ReferencePage:
 
 
 def operations_by_tag(document: dict[str, Any]) -> dict[str, list[OperationDoc]]:
-    """Every operation of the document, in its order, under its tag."""
+    """Return the operations by tag, in the order of the document."""
     groups: dict[str, list[OperationDoc]] = {}
     shared = document["components"]["responses"]
     for path, methods in document["paths"].items():
@@ -234,7 +234,7 @@ def _response_doc(status: int, described: Schema) -> ResponseDoc:
 
 
 def _body_type(media: str, content: Schema) -> list[TypePart]:
-    """What a body is. Problems are shown by the shape that all have: their codes stand beside."""
+    """Return the type of a body. Problems show their common schema, as the codes are listed beside it."""
     if media == _PROBLEM_TYPE:
         return [TypePart(ProblemOut.__name__, ProblemOut.__name__)]
     return type_notation(content["schema"]) if content else []

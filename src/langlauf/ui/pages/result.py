@@ -1,4 +1,4 @@
-"""Result page."""
+"""`/results/{result_id}`: the permanent page of a result."""
 
 import asyncio
 from collections.abc import Mapping
@@ -48,14 +48,14 @@ class ResultPage:
         self._panels = PanelRenderer(renderer)
 
     async def show(self, request: PageRequest, caller: Caller) -> Response:
-        """The newest snapshot of the job, or with `view=requested` exactly this one; 410 where retention took it."""
+        """Show the newest snapshot of the job, or with `view=requested` exactly this one; 410 where it expired."""
         view = choice_parameter(request.http, "view", (LATEST, REQUESTED)) or LATEST
         reads = self._context.services.reads.of(caller)
         found = await requested_snapshot(reads, request, latest=view == LATEST)
         return await self._page(request, reads, found, exact=view == REQUESTED)
 
     async def version(self, request: PageRequest, caller: Caller) -> Response:
-        """Exactly the snapshot of this number."""
+        """Show the snapshot with this number."""
         reads = self._context.services.reads.of(caller)
         found = await requested_version(reads, request, path_number(request.path_params["number"]))
         return await self._page(request, reads, found, exact=True)
@@ -117,7 +117,7 @@ class HoldForms:
         self._holds = context.services.holds
 
     async def hold(self, request: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
-        """Keeps it, and shows it again. What retention took meanwhile is told."""
+        """Put the result on hold and show it again; 410 where it expired."""
         reason = fields.get("reason", "").strip()[:_MAX_HOLD_REASON]
         done = await self._holds.hold(caller, request.path_params["result_id"], reason or None)
         if isinstance(done, ResultGone):
@@ -125,7 +125,7 @@ class HoldForms:
         return self._shown(request, done)
 
     async def release(self, request: PageRequest, caller: Caller, _: Mapping[str, str]) -> Response:
-        """Lets it go, and shows it again."""
+        """Release the hold and show the result again."""
         return self._shown(request, await self._holds.release(caller, request.path_params["result_id"]))
 
     def _shown(self, request: PageRequest, done: JobView | None) -> Response:

@@ -1,4 +1,4 @@
-"""Comparison."""
+"""`/results/{result_id}/diff`: two snapshots compared, by rows of their table and by paths elsewhere."""
 
 import asyncio
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ MAX_LISTED_CHANGES = 200
 _MAX_COMPARED_VALUES = 50_000
 _MAX_COMPARE_DEPTH = 32
 _MAX_CHANGED_FIELDS = 8
-#: Names that usually tell a row from the others, best first.
+#: Columns that usually identify a row, best first.
 _LIKELY_KEYS = ("id", "key", "uuid", "code", "name")
 
 ChangeKind = Literal["added", "removed", "changed"]
@@ -47,7 +47,7 @@ class FieldChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RowChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A row that is not the same. `key` tells which one, or its number."""
+    """A changed row. `key` identifies it, or its number."""
 
     what: ChangeKind
     key: str
@@ -55,7 +55,7 @@ class RowChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RowChanges(msgspec.Struct, frozen=True, kw_only=True):
-    """All of them, and how rows were told apart: by a column, or by their position where `key` is empty."""
+    """All changed rows. `key` is the column that identifies rows; empty where they are matched by position."""
 
     key: str
     added: int
@@ -65,12 +65,12 @@ class RowChanges(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def count(self) -> int:
-        """How many rows are not the same."""
+        """Number of changed rows."""
         return self.added + self.removed + self.changed
 
 
 def changed_rows(before: Sequence[Raw], after: Sequence[Raw], columns: Sequence[Column]) -> RowChanges | None:
-    """What became of the rows; None where there are too many to compare."""
+    """Compare rows; return None where there are too many."""
     if max(len(before), len(after)) > MAX_COMPARED_ROWS:
         return None
     old, new = ([row_fields(row, columns) for row in rows] for rows in (before, after))
@@ -95,7 +95,7 @@ def _key_column(old: list[RowFields], new: list[RowFields]) -> str:
 
 
 def _is_unique(name: str, rows: list[RowFields]) -> bool:
-    """Whether every row has another value there."""
+    """Whether a column has a different value in every row."""
     values = [row.get(name) for row in rows]
     texts = {raw_text(value) for value in values if value is not None and (is_text(value) or is_number(value))}
     return len(texts) == len(rows)
@@ -125,21 +125,21 @@ def _field_change(name: str, was: Raw | None, value: Raw | None) -> FieldChange:
 
 
 class PathChanges(msgspec.Struct, frozen=True, kw_only=True):
-    """Values that are not the same, by where they stand. `complete` says whether these are all."""
+    """Changed values by path. `complete` tells whether the search was finished."""
 
     listed: list[FieldChange]
     complete: bool
 
 
 def changed_paths(before: Raw, after: Raw, *, without: str | None) -> PathChanges:
-    """Every place where two results differ, except in the table that is compared by its rows."""
+    """Compare two results outside the table that is compared by rows."""
     search = _PathComparer(without)
     search.look(before, after, ())
     return PathChanges(listed=search.found, complete=search.left > 0)
 
 
 class _PathComparer:
-    """Looks for differences until it has found enough, or has looked long enough."""
+    """Searches for differences until a limit of results or of compared values."""
 
     def __init__(self, without: str | None) -> None:
         self.found: list[FieldChange] = []
@@ -189,7 +189,7 @@ class ComparisonPage:
         self._renderer = renderer
 
     async def show(self, request: PageRequest, caller: Caller) -> Response:
-        """What became of one snapshot until another; by default of the one before the newest."""
+        """Compare two snapshots, by default the newest with the one before."""
         reads = self._context.services.reads.of(caller)
         newest = await requested_snapshot(reads, request, latest=True, payload=False)
         until = query_number(request, "to", newest.delivered.snapshot.result_seq)

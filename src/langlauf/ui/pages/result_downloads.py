@@ -1,4 +1,4 @@
-"""Downloads."""
+"""Downloads of a result: JSON, CSV, GeoJSON, and the images, files and charts of its views."""
 
 import asyncio
 import csv
@@ -39,11 +39,11 @@ from langlauf.ui.views.table import column_names, row_fields
 
 JSON, CSV, GEOJSON = "json", "csv", "geojson"
 _DOWNLOAD_TYPES = {JSON: "application/json", CSV: "text/csv; charset=utf-8", GEOJSON: "application/geo+json"}
-#: What a spreadsheet takes for a formula.
+#: A spreadsheet takes a text that starts so for a formula.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
-#: Where a spreadsheet of another country would begin a new cell.
+#: Where a spreadsheet with another separator would begin a new cell.
 _INNER_FORMULA = re.compile(r"([;\t\r\n]\s*)([=+@-])")
-#: Spreadsheets read a file as UTF-8 when it starts so.
+#: Spreadsheets read a file that starts so as UTF-8.
 _BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
 
 
@@ -54,7 +54,7 @@ class Downloads:
         self._context = context
 
     async def send(self, request: PageRequest, caller: Caller) -> Response:
-        """Exactly the snapshot of the address, in the format that is asked for."""
+        """Send exactly the requested snapshot in the requested format."""
         wish = choice_parameter(request.http, "format", (JSON, CSV, GEOJSON)) or JSON
         reads = self._context.services.reads.of(caller)
         found = await requested_snapshot(reads, request, latest=False, payload=wish != JSON)
@@ -89,7 +89,7 @@ class Downloads:
 
 
 def download_formats(found: ResultViews) -> list[str]:
-    """What a snapshot can be downloaded as."""
+    """Return the formats that a snapshot can be downloaded in."""
     kinds = [JSON]
     if _exported_table(found) is not None:
         kinds.append(CSV)
@@ -99,7 +99,7 @@ def download_formats(found: ResultViews) -> list[str]:
 
 
 def convert_result(stored: StoredResult, wish: str) -> bytes | None:
-    """The table of a snapshot as CSV, or its map; None where it has none."""
+    """Return the table of a snapshot as CSV or its map as GeoJSON, or None where it has none."""
     found = result_views(stored)
     if wish == GEOJSON:
         shown = _exported_map(found)
@@ -109,7 +109,7 @@ def convert_result(stored: StoredResult, wish: str) -> bytes | None:
 
 
 def attachment_headers(name: str) -> dict[str, str]:
-    """Headers of something that is saved and never shown."""
+    """Return the headers of a file that browsers save and never display."""
     safe = file_name(name)
     plain = safe.encode("ascii", "replace").decode().replace("?", "_")
     return {
@@ -122,7 +122,7 @@ def attachment_headers(name: str) -> dict[str, str]:
 
 
 def csv_of(rows: list[Raw], view: TableView) -> str:
-    """All rows. A text that a spreadsheet would compute gets an apostrophe in front; numbers keep their digits."""
+    """Return all rows as CSV. Formulas are escaped; numbers keep their digits."""
     named = [row_fields(row, view.columns) for row in rows]
     names = [column.name for column in view.columns] or column_names(named)
     titles = {column.name: column.title for column in view.columns}
@@ -134,7 +134,7 @@ def csv_of(rows: list[Raw], view: TableView) -> str:
 
 
 def escape_formula(text: str) -> str:
-    """A text that no spreadsheet takes for a formula."""
+    """Escape a text that a spreadsheet would take for a formula."""
     return f"'{text}" if text.startswith(_FORMULA_STARTS) else _INNER_FORMULA.sub(r"\1'\2", text)
 
 
@@ -145,7 +145,7 @@ def _csv_cell(value: Raw | None) -> str:
 
 
 def _exported_table(found: ResultViews) -> tuple[list[Raw], TableView] | None:
-    """The first table that has rows; else the data of the first chart."""
+    """Return the first table that has rows, else the data of the first chart."""
     tables = [view for view in found.views if isinstance(view, TableView)]
     for table in tables:
         if rows := found.rows(table):
@@ -162,11 +162,11 @@ def _exported_map(found: ResultViews) -> Raw | None:
 
 
 def _short_name(job: JobRecord, snapshot: Snapshot) -> str:
-    """Enough of an id to tell two files apart."""
+    """Return a short name that distinguishes two files."""
     return f"{job.job_id[:8]}-v{snapshot.result_seq}"
 
 
-#: A snapshot never changes. A day, because a new version of ours may draw it in another way.
+#: A snapshot never changes. One day, because a new release may draw it differently.
 _CACHE_ONE_DAY = "private, max-age=86400, immutable"
 _SANDBOX_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",
@@ -178,13 +178,13 @@ _VIEW_NUMBER = re.compile(r"[1-9][0-9]?", re.ASCII)
 
 
 class ViewFiles:
-    """`/results/{result_id}/views/{number}`: pictures and files; with `.svg` charts."""
+    """`/results/{result_id}/views/{number}`: images and files, and charts with `.svg`."""
 
     def __init__(self, context: ApiContext) -> None:
         self._context = context
 
     async def chart(self, request: PageRequest, caller: Caller) -> Response:
-        """A chart as SVG."""
+        """Send a chart as SVG."""
         wish = choice_parameter(request.http, "theme", ("light", "dark"))
         theme: ChartTheme = "dark" if wish == "dark" else "light"
         room: ChartWidth = (
@@ -202,7 +202,7 @@ class ViewFiles:
         return Response(drawn.svg, headers=_SANDBOX_HEADERS, media_type="image/svg+xml")
 
     async def image_or_file(self, request: PageRequest, caller: Caller) -> Response:
-        """A picture to look at, where it is one; a file, or any other picture, to be saved."""
+        """Send an image to display; a file, or an unknown image, to save."""
         view = await self._view(request, caller)
         if isinstance(view, FileView):
             return Response(view.data, headers=attachment_headers(view.name), media_type=download_type(view.media_type))

@@ -1,4 +1,4 @@
-"""Sign in."""
+"""`/login` and `/logout`: a person enters a key, and the browser gets a session."""
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -23,7 +23,7 @@ class SignInPages:
         self._renderer = renderer
 
     async def show(self, request: PageRequest) -> Response:
-        """The form; whoever needs none goes on."""
+        """Show the form, or redirect where no sign-in is needed."""
         return_path = local_path(request.query_params.get("next", ""))
         await self._services.authenticator.refresh()
         if self._services.authenticator.open or await self._signed_in(request.http):
@@ -35,7 +35,7 @@ class SignInPages:
         return text is not None and await self._services.sessions.grant(text) is not None
 
     async def sign_in(self, request: PageRequest) -> Response:
-        """A session for whoever shows a good key in a form that this browser was given."""
+        """Start a session for a valid key in a form that this browser was sent."""
         fields = await read_form(request.http, self._context.settings.body_seconds)
         return_path = local_path(fields.get("next", ""))
         await self._services.authenticator.refresh()
@@ -69,23 +69,23 @@ class SignInPages:
         return response
 
     async def sign_out(self, request: PageRequest) -> Response:
-        """Ends the session, where its own form asks for it, for every copy of its cookie; pages that were kept go."""
+        """End the session, for every copy of its cookie, and clear the browser's cache."""
         fields = await read_form(request.http, self._context.settings.body_seconds)
         if await self._signed_in(request.http):
             how = BrowserCheck(page=True, form_mark=fields.get(CSRF_FIELD, ""))
             await self._context.caller(request.http, Scope.READ, how=how)
             await self._services.sessions.end(request.http.cookies[COOKIE])
         response = see_other("./login")
-        response.headers["Clear-Site-Data"] = '"cache"'  # also what a browser keeps for going back
+        response.headers["Clear-Site-Data"] = '"cache"'  # also pages kept for the back button
         delete_cookie(request.http, self._context.settings, response, COOKIE)
         return response
 
 
 def _org_allowed(grant: Grant, org: str) -> bool:
-    """Whether an org that was written into the form is one, and one that the key is good for."""
+    """Whether the org in the form is valid and allowed for the key."""
     return not org or (is_valid_name(org) and grant.org_id in (None, org))
 
 
 def _redirect_to(return_path: str) -> Response:
-    """To a page of ours: the address starts with a dot, and so cannot leave this server."""
+    """Redirect to one of our pages: the address starts with a dot, so it cannot leave this server."""
     return see_other(f"./{return_path}")

@@ -1,4 +1,4 @@
-"""Snapshots of a job."""
+"""Snapshots of a job: the requested one, and those around it."""
 
 import re
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from langlauf.problems import Problem, bad_request, not_found
 from langlauf.service.read import CallerReads
 from langlauf.ui.page_request import PageRequest
 
-#: A page has a payload as text, as bytes, and in the parts that it shows.
+#: A page holds a payload as text, as bytes, and in the parts that it shows.
 _PAYLOAD_COPIES = 3
 _SNAPSHOT_NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 
@@ -25,7 +25,7 @@ _SNAPSHOT_NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 async def requested_snapshot(
     reads: CallerReads, request: PageRequest, *, latest: bool, payload: bool = True
 ) -> ResultView:
-    """The snapshot whose id is in the address, or the newest of its job."""
+    """Return the snapshot whose id is in the path, or the newest of its job; 404 where there is none."""
     found = await reads.result(request.path_params["result_id"], latest=latest, payload=False)
     if found is None:
         raise not_found()
@@ -33,7 +33,7 @@ async def requested_snapshot(
 
 
 async def with_payload(reads: CallerReads, request: PageRequest, found: ResultView) -> ResultView:
-    """The same with its payload, for which there must be room while the page is made."""
+    """Return the result with its payload, after reserving memory for it."""
     name = found.delivered.snapshot.result_id
     source = await reads.source(name)
     if source is not None and source.whole is None:
@@ -45,7 +45,7 @@ async def with_payload(reads: CallerReads, request: PageRequest, found: ResultVi
 
 
 async def requested_version(reads: CallerReads, request: PageRequest, number: int) -> ResultView:
-    """The snapshot of this number, of the same job as the one in the address."""
+    """Return the snapshot with this number, of the same job as the one in the path."""
     asked = await requested_snapshot(reads, request, latest=False, payload=False)
     wanted = snapshot_by_number(await reads.results(asked.job.job_id), number)
     found = None if wanted is None else await reads.result(wanted.result_id, latest=False, payload=False)
@@ -55,19 +55,19 @@ async def requested_version(reads: CallerReads, request: PageRequest, number: in
 
 
 def snapshot_by_number(snapshots: list[Snapshot], number: int) -> Snapshot | None:
-    """The snapshot of a number."""
+    """Return the snapshot with a number, or None."""
     return next((one for one in snapshots if one.result_seq == number), None)
 
 
 def path_number(text: str) -> int:
-    """A number in an address; there is nothing at one that is none."""
+    """Return a number from the path; 404 for anything else."""
     if not _SNAPSHOT_NUMBER.fullmatch(text):
         raise not_found()
     return int(text)
 
 
 def query_number(request: PageRequest, name: str, default: int) -> int:
-    """A number among the parameters."""
+    """Return a number from the query; 400 for anything else."""
     text = request.query_params.get(name)
     if text is None or text == "":
         return default
@@ -77,19 +77,19 @@ def query_number(request: PageRequest, name: str, default: int) -> int:
 
 
 def is_expired(stored: StoredResult) -> bool:
-    """Whether retention took it."""
+    """Whether retention removed the payload."""
     return stored.snapshot.removed_at is not None or stored.payload is None
 
 
 def require_payload(stored: StoredResult) -> StoredResult:
-    """The same, or the problem that says that retention took it."""
+    """Return the result, or raise the 410 problem where retention removed it."""
     if is_expired(stored):
         raise expired_problem()
     return stored
 
 
 def expired_problem() -> Problem:
-    """What is said of a result that retention took."""
+    """Return the 410 problem of a removed result."""
     return Problem(410, "expired", "Retention removed this result.")
 
 
@@ -97,7 +97,7 @@ _MAX_LISTED_SNAPSHOTS = 100
 
 
 class SnapshotNeighbours(msgspec.Struct, frozen=True, kw_only=True):
-    """The snapshots around one, newest first. `hidden` counts those that are too many for a list."""
+    """The snapshots around one, newest first. `hidden` counts those that are not listed."""
 
     listed: list[Snapshot]
     hidden: int
@@ -106,12 +106,12 @@ class SnapshotNeighbours(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def snapshots_made(job: JobRecord) -> int:
-    """How many snapshots the job has written so far, those that retention took included."""
+    """Return how many snapshots the job has written, removed ones included."""
     return job.partial_count + (job.status is Status.COMPLETED)
 
 
 def snapshot_neighbours(snapshots: Sequence[Snapshot], current: Snapshot) -> SnapshotNeighbours:
-    """The snapshots next to one, and as many of the others around it as a list can hold."""
+    """Return the snapshots before and after one, and those to list around it."""
     numbers = [snapshot.result_seq for snapshot in snapshots]
     at = numbers.index(current.result_seq) if current.result_seq in numbers else len(numbers) - 1
     first = max(0, min(at - _MAX_LISTED_SNAPSHOTS // 2, len(snapshots) - _MAX_LISTED_SNAPSHOTS))
@@ -125,18 +125,18 @@ def snapshot_neighbours(snapshots: Sequence[Snapshot], current: Snapshot) -> Sna
 
 
 def retained_until(job: JobRecord, snapshot: Snapshot, policy: RetentionPolicy) -> Instant | None:
-    """When retention may take a snapshot; None where that cannot be told, or never comes."""
+    """Return when retention may remove a snapshot, or None where that is unknown or never."""
     seconds = policy.final_results if snapshot.result_kind == "final" else policy.partial_results
     return None if job.finished_at is None or seconds is None else after(job.finished_at, seconds)
 
 
 _MAX_VERSION = 1_000_000_000
-#: So many stand beside the chosen one; the first and the newest always do.
+#: Versions shown on each side of the chosen one; the first and the newest are always shown.
 _VERSIONS_BESIDE = 3
 
 
 class VersionPicker(msgspec.Struct, frozen=True, kw_only=True):
-    """Which version is looked at, and which stand beside it. None in `shown` is a gap."""
+    """The chosen version and those to choose from. None in `listed` is a gap."""
 
     chosen: Snapshot
     newest: Snapshot
@@ -147,7 +147,7 @@ class VersionPicker(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def version_picker(snapshots: Sequence[Snapshot], request: Request) -> VersionPicker | None:
-    """The row of versions; `?v=5` pins one of them. Those whose payload retention took are not there."""
+    """Return the versions to choose from; `?v=5` pins one. Removed ones are left out."""
     pinned = int_parameter(request, "v", default=0, lowest=0, highest=_MAX_VERSION)
     kept = [snapshot for snapshot in snapshots if snapshot.removed_at is None]
     if not kept:

@@ -1,4 +1,4 @@
-"""Start page."""
+"""`/`: choose an analysis, fill in its form, and see recent jobs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -43,22 +43,22 @@ RECENT_JOBS = 10
 
 
 class RecentJob(msgspec.Struct, frozen=True):
-    """A row of the list of jobs."""
+    """A job as a row of the list."""
 
     job: JobRecord
-    #: what it is about, where its input tells
+    #: a short text from the input, where there is one
     subject: str
     display_state: str
 
 
 class FormState(msgspec.Struct, frozen=True, kw_only=True):
-    """A form as it stands on the page: what is in it, and what is wrong with it."""
+    """The form as the page shows it: its texts and errors."""
 
     key: str
-    #: by field, and so are the errors
+    #: texts and errors by HTML name
     texts: Mapping[str, str]
     errors: Mapping[str, FieldError] = {}
-    #: fields that an earlier job had values and that are not shown
+    #: fields whose values look like secrets and were not copied from the earlier job
     hidden: list[str] = []
 
 
@@ -71,7 +71,7 @@ class StartPage:
         self._offers = analysis_cards(context.services.registry)
 
     async def show(self, request: PageRequest, caller: Caller) -> Response:
-        """The form of one analysis, empty or values from an earlier job."""
+        """Show the form of one analysis, empty or filled from an earlier job."""
         query = request.query_params
         if "from" in query:
             return await self._again(request, caller, query["from"])
@@ -79,7 +79,7 @@ class StartPage:
         return await self._page(request, caller, card, _blank_form(card))
 
     async def _again(self, request: PageRequest, caller: Caller, job_id: str) -> Response:
-        """The form of an earlier job; one of another org is not there."""
+        """Show the form of an earlier job; 404 for one of another org."""
         earlier = await find_earlier_job(self._context.services.reads, caller, job_id)
         if earlier is None:
             raise not_found()
@@ -94,7 +94,7 @@ class StartPage:
         return await self._page(request, caller, card, form, earlier=earlier)
 
     async def submit(self, request: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
-        """Starts a job, and leads to it; or the form again, with what is wrong beside its form_fields."""
+        """Start a job and redirect to it, or show the form again with its errors."""
         key = form_key(fields)
         if "resume" in fields:
             return await self._resume(request, caller, fields["resume"], key)
@@ -111,11 +111,11 @@ class StartPage:
         return await self._page(request, caller, card, form, outcome=outcome)
 
     async def _resume(self, request: PageRequest, caller: Caller, job_id: str, key: str) -> Response:
-        """A new job that goes on where an earlier one stopped."""
+        """Start a new job that resumes an earlier one."""
         wish = idempotency_key(key, {"resume": job_id})
         try:
             made = await self._context.services.control.retry(caller, job_id, resume=True, idempotency_key=wish)
-        except InvalidInput:  # the analysis has changed since, or is not known here
+        except InvalidInput:  # the analysis has changed since, or is not registered here
             blank = _blank_form(self._default())
             refused = SubmitOutcome(refused="validation_error", status=422)
             return await self._page(request, caller, self._default(), blank, outcome=refused)
@@ -169,7 +169,7 @@ class StartPage:
         return self._renderer.page(request, "start/start.html", outcome.status, headers=outcome.headers, **values)
 
     async def _recent(self, caller: Caller) -> dict[str, Any]:
-        """The newest jobs; None where the store does not tell, which is not the same as none."""
+        """Return the newest jobs; None where the store is unavailable, which is not the same as none."""
         reads = self._context.services.reads
         try:
             page = await reads.of(caller).jobs(JobFilter(limit=RECENT_JOBS))
@@ -184,11 +184,11 @@ class StartPage:
 
 
 def _blank_form(card: AnalysisCard | None) -> FormState:
-    """A form with the defaults in it."""
+    """Return a form with its defaults."""
     form_fields = [*OPTION_FIELDS] if card is None else [*card.form_fields, *OPTION_FIELDS]
     return FormState(key=new_form_key(), texts={entry.html_name: entry.initial for entry in form_fields})
 
 
 def _redirect_to_job(request: PageRequest, job: JobRecord) -> Response:
-    """To the page of a job."""
+    """Redirect to the page of a job."""
     return see_other(request.link("jobs", job.job_id))

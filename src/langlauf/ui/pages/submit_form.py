@@ -1,4 +1,4 @@
-"""Submit form."""
+"""Analyses as cards with forms, and the submission of such a form, validated as the API validates a request."""
 
 import hashlib
 import re
@@ -38,32 +38,32 @@ _REF = "#/components/schemas/{name}"
 
 
 class AnalysisCard(msgspec.Struct, frozen=True, kw_only=True):
-    """An analysis as people see it."""
+    """An analysis as the start page shows it."""
 
     analysis: Analysis
     is_default: bool
-    #: the first paragraph of what its author says about it, and the others
+    #: the first paragraph of its docstring, and the others
     headline: str
     paragraphs: list[str]
     fields: list[SchemaField]
     form_fields: list[FormField]
-    #: a body that a request for it could have
+    #: an example of a request body
     example: dict[str, Any]
 
     @property
     def name(self) -> str:
-        """What requests call it."""
+        """The name of the analysis."""
         return self.analysis.name
 
 
 def analysis_cards(registry: Registry) -> list[AnalysisCard]:
-    """Every analysis, the default first."""
+    """Return all analyses, the default first."""
     cards = [analysis_card(analysis, is_default=analysis.name == registry.default) for analysis in registry]
     return sorted(cards, key=lambda card: not card.is_default)
 
 
 def analysis_card(analysis: Analysis, *, is_default: bool) -> AnalysisCard:
-    """What the registry knows about an analysis, readable."""
+    """Return the card of an analysis."""
     [_], components = msgspec.json.schema_components([analysis.input_type], ref_template=_REF)
     schema = components[analysis.input_type.__name__]
     headline, *paragraphs = analysis.description.split("\n\n")
@@ -80,11 +80,11 @@ def analysis_card(analysis: Analysis, *, is_default: bool) -> AnalysisCard:
 
 
 def example_command(context: ApiContext, request: PageRequest, caller: Caller, card: AnalysisCard) -> str:
-    """A command that starts the analysis, ready to be pasted into a shell."""
+    """Return a curl command that starts the analysis."""
     return curl_command(context, request, caller, msgspec.json.encode(card.example).decode())
 
 
-#: What can be said about a job beyond its input, as form_fields of the same form.
+#: Options of a job beyond its input, as fields of the same form.
 TIMEOUT = FormField(name="timeout_seconds", prefix="option", kind=FieldKind.TEXT, examples=("90", "30m"))
 PRIORITY = FormField(
     name="priority_class",
@@ -98,7 +98,7 @@ RETRIES = FormField(
 )
 DUPLICATE = FormField(name="allow_duplicate", prefix="option", kind=FieldKind.FLAG)
 OPTION_FIELDS = (TIMEOUT, PRIORITY, RETRIES, DUPLICATE)
-#: Whom to tell of the end.
+#: Where to send a notification of the end.
 EMAIL = FormField(name="email", prefix="option", kind=FieldKind.TEXT, examples=("name@example.org",))
 WEBHOOK = FormField(name="webhook", prefix="option", kind=FieldKind.TEXT, examples=("https://example.org/hooks",))
 NOTIFY_FIELDS = (EMAIL, WEBHOOK)
@@ -106,43 +106,43 @@ _FORM_KEY = re.compile(r"[0-9A-Za-z]{24}", re.ASCII)
 
 
 class SubmitOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a form: a job, or why there is none."""
+    """The outcome of a submitted form: a job, or why there is none."""
 
     job: JobRecord | None = None
-    #: the same job that has not ended yet
+    #: the unfinished job that this one would duplicate
     duplicate: JobRecord | None = None
-    #: errors by field; under the empty name what belongs to none
+    #: errors by HTML name; the empty name for those of no field
     errors: dict[str, FieldError] = {}
-    #: the code of a refusal that is nobody's mistake, and when to come back
+    #: the error code of a refusal that is not an error of the form
     refused: str = ""
     status: int = 200
     headers: dict[str, str] = {}
 
 
 def new_form_key() -> str:
-    """What makes the forms of two visits two wishes."""
+    """Return a new key, which makes each rendered form a submission of its own."""
     return new_word(KEY_ALPHABET, 24)
 
 
 def form_key(fields: Mapping[str, str]) -> str:
-    """The key of the form that was sent; a new one where it has none that is ours."""
+    """Return the key of the submitted form, or a new one where it has none."""
     given = fields.get("key", "")
     return given if _FORM_KEY.fullmatch(given) else new_form_key()
 
 
 def notify_fields(settings: Settings) -> tuple[FormField, ...]:
-    """Those ways to be notify that can work here: mail needs a server for it, a webhook something to sign with."""
+    """Return the channels that work here: e-mail needs a mail server, a webhook a secret."""
     ways = ((EMAIL, settings.smtp is not None), (WEBHOOK, bool(settings.webhook_secret)))
     return tuple(entry for entry, works in ways if works)
 
 
 def read_form_input(card: AnalysisCard, fields: Mapping[str, str], max_depth: int) -> FormValues:
-    """The input that was values in."""
+    """Return the input in the form."""
     return read_form_values(card.form_fields, card.analysis.input_type, fields, max_depth)
 
 
 def request_body(card: AnalysisCard, values: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any]:
-    """The form as the body that a program would send."""
+    """Return the form as the body of an API request."""
     given = {option.name: fields.get(option.html_name, "").strip() for option in OPTION_FIELDS}
     timeout, retries = given["timeout_seconds"], given["max_retries"]
     mode: dict[str, Any] = {
@@ -159,7 +159,7 @@ def request_body(card: AnalysisCard, values: Mapping[str, Any], fields: Mapping[
 
 
 def idempotency_key(key: str, body: Mapping[str, Any]) -> str:
-    """The same form sent twice is one wish; with other values it is another."""
+    """Return the idempotency key: the same form sent twice is one job, with other values another."""
     digest = hashlib.sha256(msgspec.json.encode(body, order="deterministic")).hexdigest()
     return f"form-{key}-{digest[:32]}"
 
@@ -167,7 +167,7 @@ def idempotency_key(key: str, body: Mapping[str, Any]) -> str:
 async def submit_job(
     submissions: SubmitService, caller: Caller, body: dict[str, Any], key: str, language: str
 ) -> SubmitOutcome:
-    """Submits it; whatever the API would refuse is refused here for the same reason. Mails speak as the page does."""
+    """Submit the job; what the API would refuse is refused for the same reason. E-mails use the page's language."""
     try:
         order, _ = read_submit_request(body, idempotency_key(key, body))
         if order.notify is not None:
@@ -183,7 +183,7 @@ async def submit_job(
 
 
 def submit_outcome(submitted: object) -> SubmitOutcome:
-    """The answer of the store, for people."""
+    """Return the outcome of a submission."""
     if isinstance(submitted, Accepted | Replayed):
         return SubmitOutcome(job=submitted.job)
     if isinstance(submitted, Duplicate):
@@ -195,7 +195,7 @@ def submit_outcome(submitted: object) -> SubmitOutcome:
 
 
 def _invalid_outcome(field: str, message: str) -> SubmitOutcome:
-    """A error beside the entry that a request would name; at the top where there is none."""
+    """Return an error beside the field that the API names, or at the top of the form."""
     first, last = re.split(r"[.\[]", field)[0], field.rpartition(".")[2]
     options = [
         one.html_name

@@ -1,4 +1,7 @@
-"""Webhooks."""
+"""`/webhooks`, for admins: endpoints, their health, and deliveries.
+
+Every form works without a script. A new secret is shown once, on the page that answers its form.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -39,7 +42,7 @@ from langlauf.ui.page_request import PageRequest
 from langlauf.ui.renderer import PageRenderer
 from langlauf.ui.responses import see_other
 
-#: The newest so many deliveries are shown; commands and the API tell of all.
+#: Deliveries shown; commands and the API list all.
 MAX_DELIVERIES = 25
 
 
@@ -54,39 +57,39 @@ class DeliveryRow(msgspec.Struct, frozen=True, kw_only=True):
     """A delivery as the page shows it."""
 
     message: Notification
-    #: what it tells of, as the last word of its template
+    #: the last word of its template
     subject: str
     target: str
-    #: whether it can be sent again: it is settled, and there is somebody to send it to
+    #: whether it can be sent again: it is settled, and its endpoint is enabled
     replayable: bool
 
 
 class EndpointForm(msgspec.Struct, frozen=True, kw_only=True):
-    """The form for a new endpoint as it stands on the page, and what is wrong with it."""
+    """The form for a new endpoint, and its error."""
 
     url: str = ""
     name: str = ""
     subjects: tuple[str, ...] = FINAL_SUBJECTS
-    #: the field that is wrong, and why in the reader's words
+    #: the invalid field, and its error
     field: str = ""
     error: str = ""
 
 
 class EndpointOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a form, told at the top of the page."""
+    """The outcome of a form, shown at the top of the page."""
 
     made: CreatedEndpoint | None = None
-    #: whether the secret is of a new endpoint, not a new one of an old endpoint
+    #: whether the secret belongs to a new endpoint
     added: bool = False
     tried: SendResult | None = None
     tried_url: str = ""
     replayed: int | None = None
-    #: the code of a refusal
+    #: the error code of a refusal
     refused: str = ""
 
 
 class WebhookPages:
-    """`/webhooks`, and where its forms are sent to."""
+    """`/webhooks`, and the forms on it."""
 
     def __init__(self, context: ApiContext, renderer: PageRenderer) -> None:
         self._context = context
@@ -94,17 +97,17 @@ class WebhookPages:
         self._renderer = renderer
 
     async def show(self, request: PageRequest, caller: Caller) -> Response:
-        """The page."""
+        """Show the page."""
         if Scope.ADMIN not in caller.scopes:
             raise forbidden("This key does not have the scope admin; ask for one that has.")
         return await self._page(request, caller)
 
     async def redirect_to_page(self, request: PageRequest, _: Caller) -> Response:
-        """Whoever comes to the address of a form without one, by a change of language or a reload, sees the page."""
+        """Redirect to the page; a reload or a change of language sends GET to the address of a form."""
         return see_other(request.link("webhooks"))
 
     async def add(self, request: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
-        """A new endpoint, with its secret on the page; or the form again."""
+        """Add an endpoint and show its secret, or show the form again."""
         chosen = tuple(one for one in SUBJECTS if fields.get(f"hears.{one}") == "on")
         form = EndpointForm(url=fields.get("url", "").strip(), name=fields.get("name", "").strip(), subjects=chosen)
         try:
@@ -124,21 +127,21 @@ class WebhookPages:
         return await self._page(request, caller, outcome=EndpointOutcome(made=made, added=True))
 
     async def rotate(self, request: PageRequest, caller: Caller, _: Mapping[str, str]) -> Response:
-        """A new secret for an endpoint, on the page; the one before stays good for a day."""
+        """Create a new secret and show it; the previous one stays valid for a day."""
         made = await self._webhooks.rotate(caller.org_id, _endpoint_id(request))
         if made is None:
             raise not_found()
         return await self._page(request, caller, outcome=EndpointOutcome(made=made))
 
     async def test(self, request: PageRequest, caller: Caller, _: Mapping[str, str]) -> Response:
-        """Sends a test event, and tells on the page what came back."""
+        """Send a test event and show the response."""
         endpoint = await self._existing(request, caller)
         self._count(request, caller, RateKind.WEBHOOK_TEST, "Too many test events")
         tried = await self._webhooks.test(caller.org_id, endpoint.endpoint_id)
         return await self._page(request, caller, outcome=EndpointOutcome(tried=tried, tried_url=endpoint.url))
 
     async def switch(self, request: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
-        """Switches an endpoint on or off."""
+        """Enable or disable an endpoint."""
         changed = await self._webhooks.change(
             caller.org_id, _endpoint_id(request), enabled=fields.get("enabled") == "yes"
         )
@@ -147,13 +150,13 @@ class WebhookPages:
         return see_other(request.link("webhooks"))
 
     async def remove(self, request: PageRequest, caller: Caller, _: Mapping[str, str]) -> Response:
-        """Forgets an endpoint."""
+        """Remove an endpoint."""
         if not await self._webhooks.remove(caller.org_id, _endpoint_id(request)):
             raise not_found()
         return see_other(request.link("webhooks"))
 
     async def replay_failed(self, request: PageRequest, caller: Caller, _: Mapping[str, str]) -> Response:
-        """Sends again what an endpoint did not take."""
+        """Send the failed deliveries of an endpoint again."""
         endpoint = await self._existing(request, caller)
         self._count(request, caller, RateKind.REPLAY, "Too many replays")
         try:
@@ -163,7 +166,7 @@ class WebhookPages:
         return await self._page(request, caller, outcome=EndpointOutcome(replayed=replayed))
 
     async def replay(self, request: PageRequest, caller: Caller, _: Mapping[str, str]) -> Response:
-        """Sends one delivery again."""
+        """Send one delivery again."""
         notification_id = request.path_params["notification_id"]
         if await self._webhooks.delivery(caller.org_id, notification_id) is None:
             raise not_found()
@@ -209,7 +212,7 @@ class WebhookPages:
             "by_hand": SWITCHED_OFF,
             "longest_url": LONGEST_WEBHOOK_URL,
             "longest_name": LONGEST_KEY_NAME,
-            # A form of this page leads to an address below it; a change of language or colours leads back to the page.
+            # A form posts to an address below this page; a change of language or colours returns to the page itself.
             "back": "/webhooks",
         }
         return self._renderer.page(request, "webhooks/index.html", status, **values)
@@ -229,7 +232,7 @@ def _delivery_row(message: Notification, endpoints: list[WebhookEndpoint]) -> De
 
 
 def _field_error(request: PageRequest, error: InvalidInput) -> str:
-    """What is wrong with an entry of the form."""
+    """Return the error of a field."""
     if error.field == "url":
         return webhook_url_error(error.message).message(request.language)
     if error.field == "name":

@@ -1,7 +1,7 @@
-"""Draws charts in a process of its own, which whoever started it can end. Run as a file, it imports nothing of ours.
+"""The program of the chart process, which the server can kill. It imports nothing of the package.
 
-Reads requests from its input and writes answers to its output, each as its length in four bytes and JSON. It ends when
-its input ends, and when nobody asked it for a while.
+Reads requests from stdin and writes answers to stdout, each as its length in four bytes and JSON. Exits when stdin
+closes, and after an idle time.
 """
 
 import contextlib
@@ -19,21 +19,21 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Draws until the input ends."""
+    """Render charts until the input ends."""
     _limit_memory()
     _die_with_parent()
-    # What a library prints must not get between the answers.
+    # A library that prints must not corrupt the answers.
     answers = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     import vl_convert
 
-    _write(answers, bytes(_LENGTH_BYTES))  # from here on drawing takes only as long as the chart
+    _write(answers, bytes(_LENGTH_BYTES))  # ready: from here on rendering takes only as long as the chart
     while (request := _read_request()) is not None:
         try:
             drawn: dict[str, Any] = {
                 "svg": vl_convert.vegalite_to_svg(request["spec"], config=request["config"], allowed_base_urls=[])
             }
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it is told
+        except Exception as error:  # noqa: BLE001 - any error is an answer
             drawn = {"error": str(error)}
         if len(drawn.get("svg", "")) > _MAX_SVG_BYTES:
             drawn = {"large": True}
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def _limit_memory() -> None:
-    """A chart that grows without end ends this process, and not its neighbours."""
+    """Limit the memory, so that a chart that grows without end kills only this process."""
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 
@@ -50,7 +50,7 @@ def _limit_memory() -> None:
 
 
 def _die_with_parent() -> None:
-    """A chart that is drawn for ever does not outlive whoever asked for it."""
+    """Die with the parent, so that an endless rendering does not outlive it."""
     with contextlib.suppress(ImportError, OSError, AttributeError):
         import ctypes
 

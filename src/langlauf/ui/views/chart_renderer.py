@@ -1,4 +1,4 @@
-"""drawing"""
+"""Renders charts in another process, one at a time, with a timeout and a cache."""
 
 import asyncio
 import hashlib
@@ -24,29 +24,29 @@ import msgspec
 from langlauf.ui.views.chart_spec import ChartTheme, theme_config
 
 _PROGRAM = Path(__file__).with_name("chart_process.py")
-#: Of our own environment the other process sees what it takes to find its libraries, and no secret.
+#: Environment variables that the process needs to find its libraries; it gets no secrets.
 _ENVIRONMENT = ("PATH", "PYTHONPATH", "HOME", "LANG", "TZ", "LD_LIBRARY_PATH")
 _START_SECONDS = 30.0
 RENDER_SECONDS = 8.0
-#: So long a page waits for one of its charts, those of others before it included.
+#: How long a page waits for one chart, including those queued before it.
 _WAIT_SECONDS = 20.0
 _MAX_WAITING = 16
 _MAX_CACHED = 64
 _MAX_SVG_BYTES = 2 * 1024 * 1024
 _MAX_SIDE = 8_000
-#: In JSON a letter may take six.
+#: JSON may escape a character with six.
 _MAX_ANSWER_BYTES = 6 * _MAX_SVG_BYTES + 1024
-#: What could not be drawn is tried again after so long.
+#: How long a failure is cached.
 _FAILURE_CACHE_SECONDS = 60.0
 _LENGTH_BYTES = 4
 _SVG_SIZE = re.compile(r'<svg [^>]*?\bwidth="([0-9.]+)" height="([0-9.]+)"')
 
-#: Why there is no picture: no library, no time, a error in the specification, too much of it, or too much to do.
+#: Why there is no image: library missing, timeout, invalid specification, too large, or too many in the queue.
 ChartTrouble = Literal["missing", "slow", "broken", "large", "busy"]
 
 
 class RenderedChart(msgspec.Struct, frozen=True):
-    """A picture and its size."""
+    """An SVG image and its size."""
 
     svg: bytes
     width: int
@@ -54,13 +54,13 @@ class RenderedChart(msgspec.Struct, frozen=True):
 
 
 class ChartFailure(msgspec.Struct, frozen=True):
-    """There is no picture, and why."""
+    """The reason why a chart was not rendered."""
 
     trouble: ChartTrouble
 
 
 class ChartRenderer:
-    """Keeps one process that draws, and what it drew."""
+    """Renders charts in one child process and caches the images."""
 
     def __init__(self, seconds: float = RENDER_SECONDS, patience: float = _WAIT_SECONDS) -> None:
         self._seconds = seconds
@@ -72,7 +72,7 @@ class ChartRenderer:
         weakref.finalize(self, self._hand.stop)
 
     async def draw(self, spec: dict[str, Any], theme: ChartTheme) -> RenderedChart | ChartFailure:
-        """The picture of a specification that was found harmless."""
+        """Render a specification that `safe_spec` returned."""
         request = json.dumps({"spec": spec, "config": theme_config(theme)}).encode()
         key = hashlib.sha256(request).hexdigest()
         if (known := self._kept.get(key)) is not None:
@@ -83,7 +83,7 @@ class ChartRenderer:
             return ChartFailure("busy")
         self._waiting += 1
         try:
-            # Who waits no longer gives up their place; what is being drawn by then is drawn to its end, and kept.
+            # A timeout gives up the place in the queue; a rendering that has begun is finished and cached.
             async with asyncio.timeout(self._patience):
                 return await asyncio.wrap_future(self._thread.submit(self._rendered, key, request))
         except TimeoutError:
@@ -92,12 +92,12 @@ class ChartRenderer:
             self._waiting -= 1
 
     def _rendered(self, key: str, request: bytes) -> RenderedChart | ChartFailure:
-        known = self._kept.get(key)  # another one may have waited for the same
+        known = self._kept.get(key)  # another request may have rendered it meanwhile
         return known if known is not None else self._kept.add(key, self._hand.draw(request, self._seconds))
 
 
 class _ChartCache:
-    """What was drawn last, and what could not be."""
+    """The images rendered last, and recent failures."""
 
     def __init__(self) -> None:
         self._rendered: OrderedDict[str, tuple[RenderedChart | ChartFailure, float]] = OrderedDict()
@@ -121,7 +121,7 @@ class _ChartCache:
 
 
 class _ChartProcess:
-    """The process that draws. It is started when it is needed, and ended when it takes too long."""
+    """The child process. It starts on first use and is killed at a timeout."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -129,7 +129,7 @@ class _ChartProcess:
 
     def draw(self, request: bytes, seconds: float) -> RenderedChart | ChartFailure:
         with self._lock:
-            for _ in range(2):  # one that has ended by itself since the last time is only found out by writing to it
+            for _ in range(2):  # a process that has exited since is only noticed when writing to it
                 fresh = self._process is None
                 try:
                     process = self._process or self._start()
@@ -175,7 +175,7 @@ class _ChartProcess:
 
 
 def _wait_started(process: subprocess.Popen[bytes]) -> None:
-    """Its libraries take a while; that is not part of the time for a chart."""
+    """Wait until the libraries are loaded, which does not count as rendering time."""
     if process.stdout is None:
         raise OSError("a process without pipes")
     with selectors.DefaultSelector() as selector:
@@ -188,7 +188,7 @@ def _wait_started(process: subprocess.Popen[bytes]) -> None:
 
 
 def _send_request(process: subprocess.Popen[bytes], request: bytes, seconds: float) -> bytes:
-    """Sends a request and waits for the whole answer; nothing where the process ended instead."""
+    """Send a request and return the whole answer; empty where the process exited."""
     if process.stdin is None or process.stdout is None:
         raise OSError("a process without pipes")
     into, out = process.stdin.fileno(), process.stdout.fileno()
@@ -240,11 +240,11 @@ def _parse_answer(answer: dict[str, Any]) -> RenderedChart | ChartFailure:
 
 @cache
 def charts_installed() -> bool:
-    """Whether the extra `charts` is there."""
+    """Whether the extra `charts` is installed."""
     return find_spec("vl_convert") is not None
 
 
 @cache
 def chart_renderer() -> ChartRenderer:
-    """The one of this process."""
+    """Return the renderer of this process."""
     return ChartRenderer()

@@ -1,4 +1,4 @@
-"""charts"""
+"""Vega-Lite specifications of analyses: whether they are safe to render, their size, axes and data, and our theme."""
 
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -11,23 +11,23 @@ from langlauf.ui.views.raw_json import NULL, is_list, items, members
 MAX_SPEC_BYTES = 2 * 1024 * 1024
 MAX_POINTS = 20_000
 MAX_SIDE = 4_000
-#: A chart without a size of its own: on a page, and on a phone, where a shrunken one could not be read.
+#: Default sizes, for a wide page and for a phone, where a scaled image would be too small to read.
 ChartWidth = Literal["wide", "narrow"]
 _DEFAULT_SIZES: dict[ChartWidth, tuple[int, int]] = {"wide": (720, 340), "narrow": (340, 280)}
-#: About as wide is a letter of a label, and the room between two labels.
+#: Approximate width of a letter and of the gap between labels.
 _LETTER_WIDTH, _LABEL_GAP = 7, 14
 _MAX_DEPTH = 40
-#: Specifications that are made of others have the sizes of their parts.
+#: Composed specifications take the sizes of their parts.
 _COMPOSED = frozenset({"concat", "hconcat", "vconcat", "repeat", "facet", "spec"})
 _DISCRETE = frozenset({"nominal", "ordinal"})
 _MAX_TABLES = 3
 
-#: Why a specification is not drawn at all.
+#: Why a specification is not rendered.
 ChartRefusal = Literal["loads", "large", "broken"]
 
 
 class ChartRefused(Exception):
-    """The specification is not drawn."""
+    """The specification is not rendered."""
 
     def __init__(self, why: ChartRefusal) -> None:
         super().__init__(why)
@@ -35,7 +35,7 @@ class ChartRefused(Exception):
 
 
 def safe_spec(spec_text: Raw, room: ChartWidth = "wide") -> dict[str, Any]:
-    """The specification, where it loads nothing and is not too large; made to fill the width that there is."""
+    """Return the specification, sized for the page; raise ChartRefused where it loads something or is too large."""
     if memoryview(spec_text).nbytes > MAX_SPEC_BYTES:
         raise ChartRefused("large")
     try:
@@ -49,12 +49,12 @@ def safe_spec(spec_text: Raw, room: ChartWidth = "wide") -> dict[str, Any]:
         raise ChartRefused("large")
     try:
         return _with_size(spec, *_DEFAULT_SIZES[room])
-    except (TypeError, AttributeError):  # something in it is not what it is in a specification
+    except (TypeError, AttributeError):  # a part of the specification has an unexpected type
         raise ChartRefused("broken") from None
 
 
 def _check(part: Any, depth: int) -> None:
-    """Nothing is fetched: no address anywhere but among the values of the data, no picture as a mark."""
+    """Refuse anything that is fetched: a URL outside the data values, or an image as a mark."""
     if depth > _MAX_DEPTH:
         raise ChartRefused("large")
     for one in part if isinstance(part, list) else []:
@@ -93,7 +93,7 @@ def _point_counts(part: Any) -> Iterator[int]:
 
 
 def _with_size(spec: dict[str, Any], width: int, height: int) -> dict[str, Any]:
-    """A single view without a size of its own is as wide as a page; the height follows what it shows."""
+    """Set width and height of a single view that has none; the height follows its content."""
     if _COMPOSED & spec.keys():
         return spec
     sized = {name: value for name, value in spec.items() if value != "container" or name not in ("width", "height")}
@@ -110,7 +110,7 @@ def _with_size(spec: dict[str, Any], width: int, height: int) -> dict[str, Any]:
 
 
 def _labels_fit(spec: dict[str, Any], width: int) -> bool:
-    """Whether the labels below a chart have room side by side, so that nobody has to turn their head."""
+    """Whether the labels of the x axis fit side by side, without rotation."""
     channel = spec["encoding"].get("x") if isinstance(spec.get("encoding"), dict) else None
     if not isinstance(channel, dict) or channel.get("type") not in _DISCRETE:
         return False
@@ -134,7 +134,7 @@ def _data_rows(spec: dict[str, Any]) -> list[Any]:
 
 
 def _has_row_per_value(spec: dict[str, Any]) -> bool:
-    """Whether each value has a line of its own."""
+    """Whether the y axis has a row for each value."""
     parts = [spec, *_layers(spec)]
     encodings = [part["encoding"] for part in parts if isinstance(part.get("encoding"), dict)]
     downs = [encoding["y"] for encoding in encodings if isinstance(encoding.get("y"), dict)]
@@ -142,7 +142,7 @@ def _has_row_per_value(spec: dict[str, Any]) -> bool:
 
 
 class ChartAxes(msgspec.Struct, frozen=True):
-    """What a chart says of itself, where nobody said it in a sentence."""
+    """Title and axis names, the default description of a chart."""
 
     title: str
     x: str
@@ -150,7 +150,7 @@ class ChartAxes(msgspec.Struct, frozen=True):
 
 
 def chart_axes(spec: dict[str, Any]) -> ChartAxes:
-    """Title and names of the two directions; empty where there are none."""
+    """Return title and axis names; empty where there are none."""
     parts = [spec, *_layers(spec)]
     title = spec.get("title", "")
     title = title.get("text", "") if isinstance(title, dict) else title
@@ -171,7 +171,7 @@ def _channel_name(parts: list[dict[str, Any]], channel: str) -> str:
 
 
 def chart_rows(spec_text: Raw) -> list[list[Raw]]:
-    """The data that stand in a specification, as rows; in parts where there are several."""
+    """Return the inline data of a specification as rows, one list per dataset."""
     if memoryview(spec_text).nbytes > MAX_SPEC_BYTES:
         return []
     return [rows for rows in _datasets(spec_text, 0) if rows][:_MAX_TABLES]
@@ -191,7 +191,7 @@ def _datasets(part: Raw, depth: int) -> Iterator[list[Raw]]:
 
 ChartTheme = Literal["light", "dark"]
 FONT = "Helvetica Neue, Arial, DejaVu Sans, sans-serif"
-#: Text, muted text, thin lines, and colours of marks, all of them to be seen on the page's own background.
+#: Colours of text, muted text, lines and marks, visible on the page's background.
 TEXT: dict[ChartTheme, str] = {"light": "#1b1f24", "dark": "#e8ebef"}
 MUTED: dict[ChartTheme, str] = {"light": "#4b5563", "dark": "#aab4c0"}
 RULE: dict[ChartTheme, str] = {"light": "#d9dde3", "dark": "#343a44"}
@@ -204,7 +204,7 @@ _SMALL_FONT, _TEXT_FONT, _TITLE_FONT = 12, 13, 15
 
 
 def theme_config(theme: ChartTheme) -> dict[str, Any]:
-    """A Vega-Lite configuration; the author's own lies above it."""
+    """Return our Vega-Lite configuration; the author's own takes precedence."""
     first = MARKS[theme][0]
     words = {
         "labelColor": MUTED[theme],

@@ -1,4 +1,4 @@
-"""GeoJSON becomes shapes: points, lines and rings, whatever they were nested in."""
+"""GeoJSON as points, lines and areas."""
 
 import math
 from collections.abc import Iterator
@@ -20,14 +20,14 @@ ShapeKind = Literal["point", "line", "area"]
 
 
 class GeometryPart(msgspec.Struct, frozen=True):
-    """A piece that is drawn at once: a point, a line, or an area with its holes."""
+    """A point, a line, or an area with its holes."""
 
     kind: ShapeKind
     paths: list[list[Position]]
 
 
 class MapFeature(msgspec.Struct, frozen=True, kw_only=True):
-    """Something on a map. `properties` are as they were written."""
+    """A feature of a map. `properties` are raw JSON."""
 
     parts: list[GeometryPart]
     properties: Raw
@@ -35,14 +35,14 @@ class MapFeature(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MapFeatures(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be drawn, and how many there are in all."""
+    """The features to draw, and their total number."""
 
     drawn: list[MapFeature]
     total: int
 
 
 def map_features(geojson: Raw) -> MapFeatures:
-    """The features of any GeoJSON, as many as a page can draw; a geometry alone is one."""
+    """Return the features of any GeoJSON, up to a limit; a bare geometry is one feature."""
     given = _raw_features(geojson)
     drawn: list[MapFeature] = []
     left = MAX_POSITIONS
@@ -110,7 +110,7 @@ def _areas(given: Any) -> Iterator[GeometryPart]:
 
 
 def _path(given: Any) -> list[Position]:
-    """The positions that are some."""
+    """Return the valid positions."""
     return [(float(one[0]), float(one[1])) for one in (given if isinstance(given, list) else []) if _is_position(one)]
 
 

@@ -12,9 +12,9 @@ WIDTH, HEIGHT, MARGIN = 720.0, 420.0, 36.0
 _MAX_LATITUDE = 85.0
 _MAX_LONGITUDE = 360.0
 _RIGHT_ANGLE = 90.0
-#: Metres around the equator, by degree.
+#: Metres per degree at the equator.
 _METRES_PER_DEGREE = 111_319.49
-#: A single point gets so much around it, as part of its projection's unit.
+#: Minimum extent around a single point.
 _MIN_SPAN_DEGREES, _MIN_SPAN_PLANE = 0.02, 100.0
 _MAX_SCALE_BAR = 140.0
 _ROUND_STEPS = (5, 2, 1)
@@ -23,14 +23,14 @@ _KILOMETRE = 1_000
 
 
 class ScaleBar(msgspec.Struct, frozen=True):
-    """A scale: how long it is in the picture, and what that stands for."""
+    """A scale bar: its width in the image, and its label."""
 
     width: float
     text: str
 
 
 class GraticuleLine(msgspec.Struct, frozen=True):
-    """A line of equal longitude or latitude."""
+    """A meridian or a parallel."""
 
     upright: bool
     at: float
@@ -38,20 +38,20 @@ class GraticuleLine(msgspec.Struct, frozen=True):
 
 
 class Projection(msgspec.Struct, frozen=True, kw_only=True):
-    """From a place to a position. `degrees` says whether places are longitudes and latitudes."""
+    """Maps positions to the image. `degrees` tells whether they are longitudes and latitudes."""
 
     degrees: bool
     west: float
     north: float
     east: float
     south: float
-    #: picture units for one projected unit
+    #: image units per projected unit
     scale: float
     left: float
     top: float
 
     def position(self, place: Position) -> tuple[float, float]:
-        """Where a place is in the picture."""
+        """Return the image coordinates of a position."""
         x, y = place[0], self._up(place[1])
         return (
             round(self.left + (x - self.west) * self.scale, 1),
@@ -62,7 +62,7 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
         return mercator(value) if self.degrees else value
 
     def bar(self) -> ScaleBar | None:
-        """A round distance in the middle of the map; none where nobody knows what a unit is."""
+        """Return a scale bar with a round distance; None where the unit is unknown."""
         if not self.degrees:
             return None
         middle = math.radians((self.north + self.south) / 2)
@@ -72,7 +72,7 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
         return ScaleBar(round(metres / metres_per_unit, 1), text)
 
     def graticule(self) -> list[GraticuleLine]:
-        """Lines at round degrees."""
+        """Return meridians and parallels at round degrees."""
         if not self.degrees:
             return []
         lines = []
@@ -88,7 +88,7 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fit_projection(places: Iterable[Position]) -> Projection | None:
-    """One that fits all places into the picture; None where there are none."""
+    """Return a projection that fits all positions into the image, or None without positions."""
     found = list(places)
     if not found:
         return None
@@ -116,7 +116,7 @@ def fit_projection(places: Iterable[Position]) -> Projection | None:
 
 
 def mercator(latitude: float) -> float:
-    """How far from the equator, in degrees of it."""
+    """Return the Mercator ordinate of a latitude, in degrees of the equator."""
     bounded = math.radians(max(-_MAX_LATITUDE, min(_MAX_LATITUDE, latitude)))
     return math.degrees(math.log(math.tan(math.pi / 4 + bounded / 2)))
 
@@ -127,7 +127,7 @@ def _widened(low: float, high: float, least: float) -> tuple[float, float]:
 
 
 def _round_down(value: float) -> float:
-    """The largest of 1, 2 and 5 times a power of ten that is not larger."""
+    """Round down to 1, 2 or 5 times a power of ten."""
     power = 10.0 ** math.floor(math.log10(value))
     return next((nice * power for nice in _ROUND_STEPS if nice * power <= value), power)
 
@@ -138,12 +138,12 @@ def _degrees_text(value: float, *, upright: bool) -> str:
 
 
 _MAX_SHAPE_NAME = 80
-#: Areas lie below lines, and points on top of both.
+#: Areas are drawn below lines, and points on top.
 _DRAWING_ORDER: tuple[ShapeKind, ...] = ("area", "line", "point")
 
 
 class MapShape(msgspec.Struct, frozen=True):
-    """One shape. A point has a position, anything else a path."""
+    """One shape. A point has coordinates, the others a path."""
 
     kind: ShapeKind
     name: str
@@ -153,7 +153,7 @@ class MapShape(msgspec.Struct, frozen=True):
 
 
 class MapDrawing(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a map is made of."""
+    """Shapes, graticule and scale bar."""
 
     drawings: list[MapShape]
     lines: list[GraticuleLine]
@@ -161,7 +161,7 @@ class MapDrawing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def map_drawing(features: MapFeatures) -> MapDrawing | None:
-    """A map of the features; None where none of them has a place."""
+    """Return the drawing of the features, or None where none has a position."""
     parts = [(feature, part) for feature in features.drawn for part in feature.parts]
     projection = fit_projection(place for _, part in parts for path in part.paths for place in path)
     if projection is None:
@@ -180,7 +180,7 @@ def _map_shape(projection: Projection, feature: MapFeature, part: GeometryPart) 
 
 
 def _svg_path(projection: Projection, places: list[tuple[float, float]], kind: ShapeKind) -> str:
-    """A path in the words of SVG; positions that fall together are drawn once."""
+    """Return an SVG path without repeated positions."""
     steps: list[str] = []
     for place in places:
         x, y = projection.position(place)

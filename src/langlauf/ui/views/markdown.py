@@ -1,4 +1,4 @@
-"""markdown"""
+"""Markdown as HTML, limited to allowed tags. Everything else is shown as text."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-#: In letters. Some texts take a parser time that grows with the square of their length.
+#: In characters. The parser takes quadratic time for some texts.
 MAX_MARKDOWN = 32 * 1024
 _MAX_CACHED = 64
-#: A page has a title, sections and panels; what a text calls its title stands below these.
+#: Headings of a text start below those of the page, its sections and its panels.
 _HEADING_OFFSET = 3
 _LOWEST_HEADING = 6
 _SAFE_SCHEMES = frozenset({"http", "https", "mailto"})
 _ALLOWED_TAGS = frozenset(
     {"p", "ul", "ol", "li", "blockquote", "em", "strong", "table", "thead", "tbody", "tr", "th", "td"}
 )
-#: What has text in it and nothing else. A picture is what is said about it.
+#: Tokens that contain only text. An image becomes its alternative text.
 _LEAF_TEMPLATES = {
     "text": Markup("{}"),
     "html_inline": Markup("{}"),
@@ -38,7 +38,7 @@ _LEAF_TEMPLATES = {
 
 @lru_cache(1)
 def _parser() -> "MarkdownIt":
-    """The parser, imported when a page first has a text: most servers start without one."""
+    """Return the parser, imported on first use because most servers never need it."""
     from markdown_it import MarkdownIt
 
     return MarkdownIt("commonmark", {"html": False}).enable("table")
@@ -46,7 +46,7 @@ def _parser() -> "MarkdownIt":
 
 @lru_cache(_MAX_CACHED)
 def markdown_html(text: str) -> Markup:
-    """The text as HTML in which nothing loads and nothing runs. A page that is shown again is not parsed again."""
+    """Render a text as HTML that loads and runs nothing. Results are cached."""
     return _render(_parser().parse(text[:MAX_MARKDOWN]))
 
 
@@ -56,7 +56,7 @@ def _render(tokens: "Sequence[Token]") -> Markup:
 
 
 def _render_token(token: "Token", links: list[bool]) -> Markup:
-    """What one token says. `links` remembers which of the open links are drawn."""
+    """Render one token. `links` tells which of the open links are rendered."""
     kind = token.type
     if kind == "inline":
         return _render(token.children or [])
@@ -95,7 +95,7 @@ def _link(token: "Token", links: list[bool]) -> Markup:
 
 
 def _is_safe_link(address: str) -> bool:
-    """Whether a link leads to another site, or to a mail: not to code, and not to a page of ours."""
+    """Whether a link leads to another site or to a mail address, not to code or to one of our pages."""
     try:
         return urlsplit(address).scheme.lower() in _SAFE_SCHEMES
     except ValueError:

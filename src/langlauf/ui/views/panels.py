@@ -1,4 +1,4 @@
-"""panels"""
+"""The panels of a snapshot: one per view, and the JSON."""
 
 import asyncio
 import logging
@@ -36,13 +36,13 @@ from langlauf.ui.views.stored_views import (
 )
 from langlauf.ui.views.table import MAX_ROWS, table_data, tree_steps
 
-#: More than this nobody reads; what lies beyond is in the JSON.
+#: Further views are left to the JSON.
 MAX_VIEWS = 24
 _CHART_SECONDS = 15.0
 
 
 class Panel(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing to look at. `name` is its anchor on the page."""
+    """A rendered view. `name` is its anchor on the page."""
 
     name: str
     title: str
@@ -50,13 +50,13 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _ChartDeadline:
-    """How long a page waits for all its charts together."""
+    """The time that a page waits for all its charts together."""
 
     def __init__(self, seconds: float) -> None:
         self._until = time.monotonic() + seconds
 
     async def spend(self, drawing: Awaitable[RenderedChart | ChartFailure]) -> RenderedChart | ChartFailure:
-        """What was drawn in the time that is left; what takes longer is drawn to its end, and kept for the next one."""
+        """Return the chart within the remaining time; a rendering that takes longer is finished and cached."""
         try:
             async with asyncio.timeout(self._until - time.monotonic()):
                 return await drawing
@@ -65,7 +65,7 @@ class _ChartDeadline:
 
 
 class PanelContext(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a view is shown: for whom, of which snapshot, and its number there."""
+    """The request, the snapshot and the number of a view."""
 
     request: PageRequest
     result_id: str
@@ -74,36 +74,36 @@ class PanelContext(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def address(self) -> str:
-        """Where what is not part of the page itself is kept: a picture, a file."""
+        """The address of the view's image or file."""
         return f"{self.request.root}results/{quote(self.result_id, safe='')}/views/{self.number}"
 
 
 class PanelRenderer:
-    """Draws what a snapshot holds."""
+    """Renders the views of a snapshot."""
 
     def __init__(self, renderer: PageRenderer) -> None:
         self._renderer = renderer
         self._board = chart_renderer()
 
     async def panels(self, request: PageRequest, stored: StoredResult) -> list[Panel]:
-        """All panels of a snapshot whose payload is there."""
+        """Return all panels of a snapshot that has its payload."""
         return await self.panels_of(request, stored, await asyncio.to_thread(result_views, stored))
 
     async def panels_of(self, request: PageRequest, stored: StoredResult, found: ResultViews) -> list[Panel]:
-        """The same for whoever has looked at it before."""
+        """Return all panels, given the parsed views."""
         if stored.payload is None:
             return []
         drawing = _ChartDeadline(_CHART_SECONDS)
         panels = []
         for number, view in enumerate(found.views[:MAX_VIEWS], 1):
             place = PanelContext(request=request, result_id=stored.snapshot.result_id, number=number, drawing=drawing)
-            title = view.title or str(request.language.text(f"showing.kind.{_view_kind(view)}"))
+            title = view.title or str(request.language.text(f"view.kind.{_view_kind(view)}"))
             html = await self._drawn(place, found, view)
             panels.append(Panel(name=f"{_view_kind(view)}-{number}", title=title, html=html))
         return [*panels, Panel(name="json", title="JSON", html=self._json(request, found.payload))]
 
     async def _drawn(self, place: PanelContext, found: ResultViews, view: AnyView) -> Markup:
-        """A view; one that cannot be drawn does not take the others with it."""
+        """Render a view; an error in one does not affect the others."""
         try:
             return await self._view(place, found, view)
         except (TypeError, ValueError, LookupError, AttributeError, RecursionError) as error:
@@ -162,13 +162,13 @@ class PanelRenderer:
     def _json(self, request: PageRequest, payload: Raw) -> Markup:
         place = PanelContext(request=request, result_id="", number=0, drawing=_ChartDeadline(0))
         steps = tree_steps(payload)
-        large = memoryview(payload).nbytes > MAX_JSON_BYTES  # then no line of it is shown
+        large = memoryview(payload).nbytes > MAX_JSON_BYTES  # then nothing of it is shown
         body = json_excerpt(bytes(payload if large else mask_secrets(payload)).decode())
         return self._html(place, "json", steps=steps, body=body)
 
     def _html(self, place: PanelContext, name: str, **values: Any) -> Markup:
         address = {"address": place.address, "number": place.number}
-        text = self._renderer.html(place.request, f"showing/{name}.html", **address, **values)
+        text = self._renderer.html(place.request, f"views/{name}.html", **address, **values)
         return Markup(text)  # noqa: S704 - a template's own output, escaped when it was made
 
 

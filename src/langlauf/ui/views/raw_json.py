@@ -1,4 +1,4 @@
-"""raw"""
+"""Raw JSON, read step by step and never decoded as a whole, so that numbers keep their digits."""
 
 import re
 
@@ -12,27 +12,27 @@ NULL = Raw(b"null")
 _NUMBER_STARTS = frozenset({b"-", *(str(digit).encode() for digit in range(10))})
 _MASKED = msgspec.json.encode(MASK)
 _LIST_INDEX = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
-#: Deeper than this nothing of a result is looked into.
+#: Values nested deeper are not read.
 MAX_MASK_DEPTH = 64
 
 
 def parse_raw(text: str) -> Raw:
-    """Stored JSON, to be looked into."""
+    """Wrap stored JSON."""
     return Raw(text.strip().encode())
 
 
 def first_byte(value: Raw) -> bytes:
-    """What tells the kind of a value."""
+    """Return the first byte, which tells the type."""
     return bytes(memoryview(value)[:1])
 
 
 def is_object(value: Raw) -> bool:
-    """Whether it has members."""
+    """Whether it is an object."""
     return first_byte(value) == b"{"
 
 
 def is_list(value: Raw) -> bool:
-    """Whether it has items."""
+    """Whether it is a list."""
     return first_byte(value) == b"["
 
 
@@ -47,7 +47,7 @@ def is_number(value: Raw) -> bool:
 
 
 def members(value: Raw) -> dict[str, Raw]:
-    """The members of an object; nothing where it is none, or one that is nested beyond reason."""
+    """Return the members of an object; empty for anything else, and where it is nested too deeply."""
     if not is_object(value):
         return {}
     try:
@@ -57,7 +57,7 @@ def members(value: Raw) -> dict[str, Raw]:
 
 
 def items(value: Raw) -> list[Raw]:
-    """The items of a list; nothing where it is none, or one that is nested beyond reason."""
+    """Return the items of a list; empty for anything else, and where it is nested too deeply."""
     if not is_list(value):
         return []
     try:
@@ -67,14 +67,14 @@ def items(value: Raw) -> list[Raw]:
 
 
 def raw_text(value: Raw) -> str:
-    """A string without its quotes; a number, true, false or null as it was written; the rest as JSON."""
+    """Return a string without quotes, and any other value as JSON."""
     if is_text(value):
         return msgspec.json.decode(value, type=str)
     return bytes(value).decode()
 
 
 def at_pointer(value: Raw, pointer: str) -> Raw | None:
-    """What stands where a JSON pointer (RFC 6901) leads; None where it leads nowhere."""
+    """Return the value at a JSON pointer (RFC 6901), or None."""
     found: Raw | None = value
     try:
         names = pointer_parts(pointer)
@@ -95,19 +95,19 @@ def _child(value: Raw | None, name: str) -> Raw | None:
 
 
 def pointer_to(parts: tuple[str, ...]) -> str:
-    """The JSON pointer along some names."""
+    """Return the JSON pointer of a path."""
     return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)
 
 
 def is_hidden(name: str, value: Raw) -> bool:
-    """Whether a member is not shown: a text under a name of secrets, or what was masked before it was stored."""
+    """Whether a member is hidden: a value under a secret name, or one that was masked before it was stored."""
     if is_text(value):
         return is_secret_name(name) or bytes(value) == f'"{MASK}"'.encode()
     return is_secret_name(name) and first_byte(value) in (b"{", b"[")
 
 
 def mask_secrets(value: Raw, depth: int = 0) -> Raw:
-    """The same JSON with what is hidden masked. Where nothing is, it is the very same."""
+    """Return the JSON with secrets masked; the same object where there are none."""
     if depth == 0 and not is_secret_name(bytes(value).decode()):
         return value
     if depth > MAX_MASK_DEPTH:
@@ -126,5 +126,5 @@ def mask_secrets(value: Raw, depth: int = 0) -> Raw:
 
 
 def all_numbers(values: list[Raw]) -> bool:
-    """Whether there are only numbers, and at least one."""
+    """Whether all are numbers, and there is at least one."""
     return bool(values) and all(is_number(one) for one in values)

@@ -1,4 +1,7 @@
-"""views"""
+"""The views of a snapshot: those stored with it, or those that its structure suggests.
+
+They mirror the views of the domain, with large parts left as raw JSON.
+"""
 
 from itertools import islice
 
@@ -23,13 +26,13 @@ from langlauf.ui.views.raw_json import (
 
 
 class StoredView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
-    """One thing to look at."""
+    """A view of a result."""
 
     title: str = ""
 
 
 class TableView(StoredView, frozen=True, kw_only=True, tag="table"):
-    """Rows, here or in the payload."""
+    """Rows, inline or in the payload."""
 
     rows: Raw = NULL
     at: str | None = None
@@ -44,20 +47,20 @@ class ChartView(StoredView, frozen=True, kw_only=True, tag="chart"):
 
 
 class MapView(StoredView, frozen=True, kw_only=True, tag="map"):
-    """GeoJSON, here or in the payload."""
+    """GeoJSON, inline or in the payload."""
 
     geojson: Raw = NULL
     at: str | None = None
 
 
 class MarkdownView(StoredView, frozen=True, kw_only=True, tag="markdown"):
-    """A text."""
+    """A Markdown text."""
 
     text: str
 
 
 class ImageView(StoredView, frozen=True, kw_only=True, tag="image"):
-    """A picture."""
+    """An image."""
 
     media_type: str
     data: bytes
@@ -65,7 +68,7 @@ class ImageView(StoredView, frozen=True, kw_only=True, tag="image"):
 
 
 class FileView(StoredView, frozen=True, kw_only=True, tag="file"):
-    """Something to download."""
+    """A file to download."""
 
     name: str
     media_type: str
@@ -73,7 +76,7 @@ class FileView(StoredView, frozen=True, kw_only=True, tag="file"):
 
 
 class UnreadableView(StoredView, frozen=True, kw_only=True, tag="unreadable"):
-    """A view that this version does not know."""
+    """A view of an unknown kind."""
 
 
 AnyView = TableView | ChartView | MapView | MarkdownView | ImageView | FileView | UnreadableView
@@ -83,26 +86,26 @@ _VIEW_DECODER: msgspec.json.Decoder[AnyView] = msgspec.json.Decoder(
 
 
 class ResultViews(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything there is to see of one snapshot, in its order; pages and addresses count the views from 1."""
+    """All views of a snapshot, in order; pages and addresses number them from 1."""
 
     payload: Raw
     views: list[AnyView]
 
     def rows(self, table: TableView) -> list[Raw]:
-        """The rows of a table."""
+        """Return the rows of a table."""
         return items(_resolve_pointer(self.payload, table.rows, table.at))
 
     def geojson(self, shown: MapView) -> Raw:
-        """What a map shows."""
+        """Return the GeoJSON of a map."""
         return _resolve_pointer(self.payload, shown.geojson, shown.at)
 
     def view(self, number: int) -> AnyView | None:
-        """The view of this number."""
+        """Return the view with this number, or None."""
         return self.views[number - 1] if 0 < number <= len(self.views) else None
 
 
 def result_views(stored: StoredResult) -> ResultViews:
-    """What there is to see of a snapshot whose payload is there."""
+    """Return the views of a snapshot that has its payload."""
     payload = parse_raw(stored.payload or "null")
     if stored.views is None or not (given := items(parse_raw(stored.views))):
         return ResultViews(payload=payload, views=_suggested_views(payload))
@@ -139,11 +142,11 @@ def _resolve_pointer(payload: Raw, given: Raw, pointer: str | None) -> Raw:
 _GEOMETRIES = frozenset(
     {"Point", "MultiPoint", "LineString", "MultiLineString", "Polygon", "MultiPolygon", "GeometryCollection"}
 )
-#: So many rows tell what a list holds.
+#: Rows that are inspected to recognise a table.
 _SAMPLE_ROWS = 20
-#: A list in a list of objects is looked for so deep.
+#: Depth to which tables are searched.
 _MAX_TABLE_DEPTH = 3
-#: So many values are looked at for it, and a result larger than this, in bytes, is not looked into.
+#: Limits of the search: values inspected, and bytes of the result.
 _MAX_INSPECTED = 2_000
 _MAX_INSPECTED_BYTES = 8 * 1024 * 1024
 _MIN_SERIES = 2
@@ -151,7 +154,7 @@ _MAX_SERIES = 5_000
 
 
 class SuggestedViews(msgspec.Struct, frozen=True, kw_only=True):
-    """Where in a result something can be shown as more than JSON."""
+    """Where a result contains a table, a map or a chart."""
 
     table_at: str | None = None
     map_at: str | None = None
@@ -159,7 +162,7 @@ class SuggestedViews(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def suggest_views(payload: Raw) -> SuggestedViews:
-    """GeoJSON is a map; x and y are a chart; the largest list of objects is a table."""
+    """Suggest views: GeoJSON is a map, x and y are a chart, the largest list of objects is a table."""
     if _byte_count(payload) > _MAX_INSPECTED_BYTES and not is_list(payload):
         return SuggestedViews()
     named = members(payload)
@@ -170,7 +173,7 @@ def suggest_views(payload: Raw) -> SuggestedViews:
 
 
 def is_geojson(value: Raw) -> bool:
-    """Whether it says so, and has what that asks for."""
+    """Whether a value is a GeoJSON object."""
     named = members(value)
     kind = raw_text(named["type"]) if "type" in named else ""
     if kind == "FeatureCollection":
@@ -189,7 +192,7 @@ def _find_map(payload: Raw, named: dict[str, Raw]) -> str | None:
 
 
 def _find_table(payload: Raw, elsewhere: str | None) -> str | None:
-    """The longest list of objects, of those that are nearest to the top."""
+    """Return the longest list of objects, of those nearest to the top."""
     level: list[tuple[tuple[str, ...], Raw]] = [((), payload)]
     for _ in range(_MAX_TABLE_DEPTH):
         found = [(_byte_count(value), path) for path, value in level if _is_table(value)]
@@ -212,7 +215,7 @@ def _is_table(value: Raw) -> bool:
 
 
 def _line_chart(named: dict[str, Raw]) -> Raw | None:
-    """A line over the points of `x` and `y`, where both are lists of as many numbers."""
+    """Return a line chart of `x` and `y`, where both are lists of numbers of the same length."""
     if not {"x", "y"} <= named.keys():
         return None
     across, up = items(named["x"]), items(named["y"])

@@ -1,4 +1,4 @@
-"""table"""
+"""Rows as a table, and JSON as a tree, with secrets hidden and long values shortened."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -25,40 +25,40 @@ MAX_ROWS = 200
 MAX_COLUMNS = 40
 _MAX_TEXT = 300
 _MAX_NESTED_TEXT = 120
-#: What is larger is not even looked into for a cell.
+#: Larger nested values are not read for a cell.
 _MAX_NESTED_BYTES = 4_096
-#: The heading of values that stand in a list by themselves.
+#: The heading of a list of plain values.
 VALUE_COLUMN = "value"
 
 CellKind = Literal["number", "text", "nested", "hidden", "none"]
 
 
 class TableCell(msgspec.Struct, frozen=True):
-    """What stands in one place. Numbers are as they were written."""
+    """One value. Numbers keep their digits."""
 
     kind: CellKind
     text: str = ""
 
 
 class TableData(msgspec.Struct, frozen=True, kw_only=True):
-    """A table to look at: its first rows, and how many there are."""
+    """The first rows of a table, and the total number."""
 
     columns: list[Column]
-    #: whether a column holds numbers, which stand at the right
+    #: whether a column contains only numbers, which are aligned right
     numeric: list[bool]
     rows: list[list[TableCell]]
     total: int
-    #: columns that are too many to be shown
+    #: number of columns that are not shown
     left_out: int = 0
 
     @property
     def complete(self) -> bool:
-        """Whether all rows are here."""
+        """Whether all rows are included."""
         return len(self.rows) == self.total
 
 
 def table_data(rows: list[Raw], columns: list[Column], most: int = MAX_ROWS) -> TableData:
-    """The first rows; columns are those that were named, else every field that these rows have, in order."""
+    """Return the first rows; the columns are the named ones, else all fields of these rows in order."""
     named = [row_fields(row, columns) for row in rows[:most]]
     heads = columns or [Column(name=name) for name in column_names(named)]
     shown = heads[:MAX_COLUMNS]
@@ -73,7 +73,7 @@ def table_data(rows: list[Raw], columns: list[Column], most: int = MAX_ROWS) -> 
 
 
 def row_fields(row: Raw, columns: Sequence[Column] = ()) -> dict[str, Raw]:
-    """A row by name: an object has names; what stands in a list has the name of its column, or its number."""
+    """Return the fields of a row by name; list items are named by their column, or by number."""
     if is_object(row):
         return members(row)
     if is_list(row):
@@ -87,12 +87,12 @@ def _column_name(names: list[str], number: int) -> str:
 
 
 def column_names(rows: list[dict[str, Raw]]) -> list[str]:
-    """Every name once, as they come."""
+    """Return every name once, in order of appearance."""
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
 def table_cell(name: str, value: Raw | None) -> TableCell:
-    """What is shown of a value: long ones are cut, secrets are hidden, nested ones are short JSON."""
+    """Return a cell: long texts shortened, secrets hidden, nested values as short JSON."""
     if value is None or first_byte(value) == b"n":
         return TableCell("none")
     if is_hidden(name, value):
@@ -113,7 +113,7 @@ def _nested_text(value: Raw) -> str:
 
 
 def truncate(text: str, longest: int) -> str:
-    """Not more than so many characters."""
+    """Shorten a text to a maximum length."""
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
@@ -124,19 +124,19 @@ def _is_numeric(cells: list[TableCell]) -> bool:
 
 MAX_NODES = 5_000
 MAX_TREE_DEPTH = 24
-#: These levels are open from the start.
+#: Levels that are open at first.
 _OPEN_DEPTH = 2
-#: What holds more than this starts closed, however near to the top it is.
+#: A branch with more children is closed at first.
 _MAX_OPEN_CHILDREN = 50
 _MAX_MEMBER_NAME = 200
 
 
 class TreeStep(msgspec.Struct, frozen=True, kw_only=True):
-    """One step along the tree: into a branch, over a leaf, or out again."""
+    """A step through the tree: into a branch, over a leaf, or out of a branch."""
 
     kind: Literal["into", "leaf", "out"]
     name: str = ""
-    #: of a branch: an object or a list, how many are in it, whether it is open
+    #: of a branch: its type, the number of children, whether it is open
     shape: Literal["object", "list"] = "object"
     count: int = 0
     open: bool = False
@@ -144,7 +144,7 @@ class TreeStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def tree_steps(value: Raw) -> list[TreeStep] | None:
-    """The way through a value; None where that is too long to look at."""
+    """Return the steps through a value, or None where they are too many."""
     if memoryview(value).nbytes > MAX_JSON_BYTES:
         return None
     steps: list[TreeStep] = []
@@ -152,7 +152,7 @@ def tree_steps(value: Raw) -> list[TreeStep] | None:
 
 
 def _add_steps(value: Raw, name: str, depth: int, steps: list[TreeStep]) -> bool:
-    """Adds the steps of a value. False where they have become too many."""
+    """Append the steps of a value; return False where they are too many."""
     if len(steps) > 2 * MAX_NODES:
         return False
     shown = truncate(name, _MAX_MEMBER_NAME)

@@ -2,7 +2,7 @@
 // parts that differ. It also says how fresh the page is, and lets its reader stop all of that.
 
 import { Hub } from "./hub.js";
-import { remember, swap } from "./swapping.js";
+import { remember, swap } from "./part_update.js";
 
 const CHANGED = "langlauf:changed";
 const PAUSED = "langlauf.paused";
