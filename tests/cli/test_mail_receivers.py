@@ -12,7 +12,7 @@ from langlauf.cli.main import main
 WHO = "who@mail.example"
 
 
-class Desk:
+class MailCommands:
     """`langlauf mail …` on one store."""
 
     def __init__(self, store: Path) -> None:
@@ -31,35 +31,35 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
+def mail(tmp_path: Path) -> MailCommands:
     """The commands on a store of the test's own."""
-    return Desk(tmp_path / "store.db")
+    return MailCommands(tmp_path / "store.db")
 
 
-def test_the_list_of_an_org_is_kept(desk: Desk) -> None:
+def test_the_list_of_an_org_is_kept(mail: MailCommands) -> None:
     """Put on it and taken off it, once each, whatever the spelling; another org has another list."""
-    assert "none has unsubscribed" in desk.run("list", "--org", "acme").stderr
-    assert desk.json("allow", "Who@Mail.example", "--org", "acme") == {"address": WHO, "changed": True}
-    assert desk.json("allow", WHO, "--org", "acme")["changed"] is False
-    assert desk.marks() == [(WHO, "allowed")]
-    assert desk.marks("other") == []
-    assert WHO in desk.run("list", "--org", "acme").stdout
-    assert "was not on the list" in desk.run("remove", WHO, "--org", "other").stderr
-    assert "no longer on the list" in desk.run("remove", WHO, "--org", "acme").stderr
-    assert desk.marks() == []
+    assert "none has unsubscribed" in mail.run("list", "--org", "acme").stderr
+    assert mail.json("allow", "Who@Mail.example", "--org", "acme") == {"address": WHO, "changed": True}
+    assert mail.json("allow", WHO, "--org", "acme")["changed"] is False
+    assert mail.marks() == [(WHO, "allowed")]
+    assert mail.marks("other") == []
+    assert WHO in mail.run("list", "--org", "acme").stdout
+    assert "was not on the list" in mail.run("remove", WHO, "--org", "other").stderr
+    assert "no longer on the list" in mail.run("remove", WHO, "--org", "acme").stderr
+    assert mail.marks() == []
 
 
-def test_who_asks_by_mail_is_unsubscribed_and_comes_back(desk: Desk) -> None:
+def test_who_asks_by_mail_is_unsubscribed_and_comes_back(mail: MailCommands) -> None:
     """Being on the list and having unsubscribed are two things."""
-    desk.run("allow", WHO, "--org", "acme")
-    assert "gets no more mail" in desk.run("unsubscribe", WHO, "--org", "acme").stderr
-    assert desk.marks() == [(WHO, "allowed"), (WHO, "unsubscribed")]
-    assert desk.json("subscribe", WHO, "--org", "acme")["changed"] is True
-    assert desk.json("subscribe", WHO, "--org", "acme")["changed"] is False
-    assert desk.marks() == [(WHO, "allowed")]
+    mail.run("allow", WHO, "--org", "acme")
+    assert "gets no more mail" in mail.run("unsubscribe", WHO, "--org", "acme").stderr
+    assert mail.marks() == [(WHO, "allowed"), (WHO, "unsubscribed")]
+    assert mail.json("subscribe", WHO, "--org", "acme")["changed"] is True
+    assert mail.json("subscribe", WHO, "--org", "acme")["changed"] is False
+    assert mail.marks() == [(WHO, "allowed")]
 
 
 @pytest.mark.parametrize("command", ["allow", "remove", "unsubscribe", "subscribe"])
-def test_what_is_no_address_is_refused(desk: Desk, command: str) -> None:
+def test_what_is_no_address_is_refused(mail: MailCommands, command: str) -> None:
     """Exit code 2 with what is wrong."""
-    assert "plain e-mail address" in desk.run(command, "nobody", exit_code=2).stderr
+    assert "plain e-mail address" in mail.run(command, "nobody", exit_code=2).stderr

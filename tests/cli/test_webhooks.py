@@ -18,7 +18,7 @@ from tests.support.receiver import Receiver, answer, receiving
 URL = "https://hooks.example/jobs"
 
 
-class Desk:
+class WebhookCommands:
     """`langlauf webhooks …` on one store."""
 
     def __init__(self, store: Path) -> None:
@@ -34,9 +34,9 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
+def webhooks(tmp_path: Path) -> WebhookCommands:
     """The commands on a store of the test's own."""
-    return Desk(tmp_path / "store.db")
+    return WebhookCommands(tmp_path / "store.db")
 
 
 @pytest.fixture
@@ -46,38 +46,38 @@ def receiver() -> Iterator[Receiver]:
         yield found
 
 
-def test_the_life_of_an_endpoint(desk: Desk) -> None:
+def test_the_life_of_an_endpoint(webhooks: WebhookCommands) -> None:
     """Added with a secret alone on standard output, listed without it, switched off and on, rotated, removed."""
-    added = desk.run("add", URL, "--name", "warehouse", "--events", "completed, failed")
+    added = webhooks.run("add", URL, "--name", "warehouse", "--events", "completed, failed")
     secret = added.stdout.strip()
     assert secret.startswith("whsec_")
     assert "not shown again" in added.stderr
     assert "langlauf webhooks test" in added.stderr
-    [listed] = desk.json("list")
+    [listed] = webhooks.json("list")
     assert (listed["events"], listed["name"], listed["status"]) == (["completed", "failed"], "warehouse", "working")
     endpoint = listed["endpoint_id"]
-    shown = desk.run("list").stdout
+    shown = webhooks.run("list").stdout
     assert endpoint in shown
     assert "working" in shown
     assert secret not in shown + json.dumps(listed)
-    assert desk.json("disable", URL)["status"] == "disabled"
-    assert "disabled since" in desk.run("list").stdout
-    assert desk.json("enable", endpoint)["status"] == "working"
-    turned = desk.json("rotate", endpoint, "--overlap", "1h")
+    assert webhooks.json("disable", URL)["status"] == "disabled"
+    assert "disabled since" in webhooks.run("list").stdout
+    assert webhooks.json("enable", endpoint)["status"] == "working"
+    turned = webhooks.json("rotate", endpoint, "--overlap", "1h")
     assert turned["secret"] not in ("", secret)
     assert turned["webhook"]["secret_version"] == 2
-    assert desk.json("remove", endpoint) == {"endpoint_id": endpoint}
-    assert desk.json("list") == []
-    assert "langlauf webhooks add" in desk.run("list").stderr
+    assert webhooks.json("remove", endpoint) == {"endpoint_id": endpoint}
+    assert webhooks.json("list") == []
+    assert "langlauf webhooks add" in webhooks.run("list").stderr
 
 
-def test_an_org_sees_its_own(desk: Desk) -> None:
+def test_an_org_sees_its_own(webhooks: WebhookCommands) -> None:
     """The org of the flag, else the usual one."""
-    desk.json("add", URL, "--org", "acme")
-    assert desk.json("list") == []
-    [listed] = desk.json("list", "--org", "acme")
-    desk.run("remove", listed["endpoint_id"], exit_code=4)
-    desk.run("remove", listed["endpoint_id"], "--org", "acme")
+    webhooks.json("add", URL, "--org", "acme")
+    assert webhooks.json("list") == []
+    [listed] = webhooks.json("list", "--org", "acme")
+    webhooks.run("remove", listed["endpoint_id"], exit_code=4)
+    webhooks.run("remove", listed["endpoint_id"], "--org", "acme")
 
 
 @pytest.mark.parametrize(
@@ -106,17 +106,19 @@ def test_an_org_sees_its_own(desk: Desk) -> None:
     ],
     ids=lambda one: " ".join(one)[:60] if isinstance(one, tuple) else str(one),
 )
-def test_what_cannot_be_done_ends_with_the_code_of_the_contract(desk: Desk, words: tuple[str, ...], code: int) -> None:
+def test_what_cannot_be_done_ends_with_the_code_of_the_contract(
+    webhooks: WebhookCommands, words: tuple[str, ...], code: int
+) -> None:
     """2 for what cannot be used, 4 for what is not there; nothing on standard output."""
-    refused = desk.run(*words, exit_code=code)
+    refused = webhooks.run(*words, exit_code=code)
     assert refused.stdout == ""
     assert refused.stderr
 
 
-def test_an_address_that_is_there_is_a_conflict(desk: Desk) -> None:
+def test_an_address_that_is_there_is_a_conflict(webhooks: WebhookCommands) -> None:
     """Exit code 7, and what to do about it."""
-    desk.run("add", URL)
-    assert "remove it first" in desk.run("add", URL, exit_code=7).stderr
+    webhooks.run("add", URL)
+    assert "remove it first" in webhooks.run("add", URL, exit_code=7).stderr
 
 
 def test_a_store_in_memory_has_none() -> None:
@@ -125,17 +127,17 @@ def test_a_store_in_memory_has_none() -> None:
     assert (result.exit_code, "in memory" in result.stderr) == (1, True)
 
 
-def test_the_secret_of_an_org_is_its_own(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_secret_of_an_org_is_its_own(webhooks: WebhookCommands, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same whenever it is asked for, another one for another org, and none without the operator's."""
-    assert "LANGLAUF_WEBHOOK_SECRET" in desk.run("secret", "--org", "acme", exit_code=1).stderr
+    assert "LANGLAUF_WEBHOOK_SECRET" in webhooks.run("secret", "--org", "acme", exit_code=1).stderr
     operator = secret_text(b"o" * 32)
     monkeypatch.setenv("LANGLAUF_WEBHOOK_SECRET", operator)
-    own = desk.run("secret", "--org", "acme").stdout.strip()
-    assert desk.json("secret", "--org", "acme") == {"secret": own, "former_secret": None}
-    assert len({own, operator, desk.json("secret", "--org", "other")["secret"]}) == 3
+    own = webhooks.run("secret", "--org", "acme").stdout.strip()
+    assert webhooks.json("secret", "--org", "acme") == {"secret": own, "former_secret": None}
+    assert len({own, operator, webhooks.json("secret", "--org", "other")["secret"]}) == 3
     monkeypatch.setenv("LANGLAUF_WEBHOOK_SECRET", f"{secret_text(b'n' * 32)},{operator}")
-    assert desk.json("secret", "--org", "acme")["former_secret"] == own
-    assert own in desk.run("secret", "--org", "acme").stderr
+    assert webhooks.json("secret", "--org", "acme")["former_secret"] == own
+    assert own in webhooks.run("secret", "--org", "acme").stderr
 
 
 def test_beside_a_running_server(tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,27 +146,31 @@ def test_beside_a_running_server(tmp_path: Path, receiver: Receiver, monkeypatch
     settings = {"LANGLAUF_WEBHOOK_ALLOW": "127.0.0.0/8", "LANGLAUF_WEBHOOK_SCHEDULE": "0.05"}
     receiver.manners["/in"] = answer(500, "not now")
     with live(tmp_path, **settings) as server:
-        desk = Desk(Path(server.app.settings.store_path))
-        secret = desk.json("add", receiver.url("/in"))["secret"]
-        assert "the receiver answered 500" in desk.run("test", receiver.url("/in"), exit_code=1).stderr
+        webhooks = WebhookCommands(Path(server.app.settings.store_path))
+        secret = webhooks.json("add", receiver.url("/in"))["secret"]
+        assert "the receiver answered 500" in webhooks.run("test", receiver.url("/in"), exit_code=1).stderr
         receiver.take(1, "/in")
         job = server.wait(server.submit("echo", query="Bern")["job_id"])
         [refused, _] = receiver.take(2, "/in")
         assert Webhook(secret).verify(refused.body, refused.headers)["data"]["job_id"] == job["job_id"]
-        found = eventually(lambda: desk.json("deliveries", "--job", job["job_id"], "--status", "failed"))
+        found = eventually(lambda: webhooks.json("deliveries", "--job", job["job_id"], "--status", "failed"))
         delivery = found[0]["notification_id"]
-        shown = desk.run("deliveries", delivery).stdout
+        shown = webhooks.run("deliveries", delivery).stdout
         assert "not taken" in shown  # it lies inside a network: the server's log tells more
-        assert delivery in desk.run("deliveries").stdout
+        assert delivery in webhooks.run("deliveries").stdout
         receiver.manners["/in"] = answer(200)
-        assert desk.json("test", receiver.url("/in"))["taken"] is True
+        assert webhooks.json("test", receiver.url("/in"))["taken"] is True
         receiver.take(1, "/in")
-        assert desk.json("replay", "--endpoint", receiver.url("/in"), "--since", "1h") == {"replayed": 1, "more": False}
+        assert webhooks.json("replay", "--endpoint", receiver.url("/in"), "--since", "1h") == {
+            "replayed": 1,
+            "more": False,
+        }
         [arrived] = receiver.take(1, "/in")
         assert arrived.headers["webhook-id"] == delivery
         assert (
-            desk.json("replay", "--endpoint", receiver.url("/in"), "--since", "2999-01-01T00:00:00Z")["replayed"] == 0
+            webhooks.json("replay", "--endpoint", receiver.url("/in"), "--since", "2999-01-01T00:00:00Z")["replayed"]
+            == 0
         )
-        eventually(lambda: desk.json("deliveries", "--status", "sent"))
-        assert "1 message queued again" in desk.run("replay", delivery).stderr
+        eventually(lambda: webhooks.json("deliveries", "--status", "sent"))
+        assert "1 message queued again" in webhooks.run("replay", delivery).stderr
         receiver.take(1, "/in")

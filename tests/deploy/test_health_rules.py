@@ -56,9 +56,9 @@ def test_failures_alert_from_the_same_number_of_jobs() -> None:
 def test_the_ops_page_has_the_messages_of_the_table() -> None:
     """Each rule of the page in English, in the words that doctor uses."""
     texts = json.loads((ROOT / "src/langlauf/ui/translations/en/ops.json").read_text("utf-8"))
-    assert {rule.name: texts[f"ops.health.{rule.name}"] for rule in OPS_RULES} == {
-        rule.name: rule.message for rule in OPS_RULES
-    }
+    for rule in OPS_RULES:
+        shown = texts[f"ops.headline.{rule.name}"], texts[f"ops.health.{rule.name}"]
+        assert shown == (rule.headline, rule.message), rule.name
 
 
 def test_names_are_unique_and_every_rule_has_a_remedy() -> None:

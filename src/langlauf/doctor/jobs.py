@@ -44,7 +44,8 @@ def workers(target: DoctorTarget) -> CheckResult:
     live = [one for one in target.workers if one.works(target.now)]
     silent = [one for one in target.workers if one.silent(target.now)]
     if not live and target.waiting:
-        return error(NO_WORKER.message.format(waiting=target.waiting), NO_WORKER.remedy)
+        message = NO_WORKER.message.format(waiting=target.waiting)
+        return error(f"{NO_WORKER.headline}. {message}", NO_WORKER.remedy)
     if silent:
         held = sum(one.held for one in silent)
         names = join_first([f"{one.report.host}:{one.report.pid}" for one in silent])
@@ -193,8 +194,11 @@ def deliveries(target: DoctorTarget) -> CheckResult:
 
 def endpoints(target: DoctorTarget) -> CheckResult:
     facts = target.inspector.deliveries(target.now)
-    counts = ((facts.paused_lanes, "receivers are paused after failures"), (facts.disabled_endpoints, "are disabled"))
-    found = [f"{count} {what}" for count, what in counts if count]
+    counts = {
+        "receivers are paused after failures": facts.paused_lanes,
+        "endpoints are disabled": facts.disabled_endpoints,
+    }
+    found = [f"{count} {what}" for what, count in counts.items() if count]
     return warning("; ".join(found), RECEIVERS_DOWN.remedy) if found else ok("no endpoint is paused or disabled")
 
 

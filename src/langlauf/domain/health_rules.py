@@ -29,7 +29,8 @@ class HealthRule(msgspec.Struct, frozen=True, kw_only=True):
     threshold: float = 0.0
     #: a value above it is BAD, where the rule is a warning at first
     bad_threshold: float = math.inf
-    #: what is wrong, on the page /ops and by doctor; German beside the English text of /ops
+    #: what is wrong, on the page /ops and by doctor, in a few words and with figures; /ops has both in German, too
+    headline: str = ""
     message: str = ""
     #: the command that doctor prints as the next step
     remedy: str = ""
@@ -45,7 +46,8 @@ class HealthRule(msgspec.Struct, frozen=True, kw_only=True):
 STORE_UNWRITABLE = HealthRule(
     name="store_unwritable",
     severity=Severity.BAD,
-    message="The store takes no writes: no job is accepted, and none goes on. langlauf doctor says why.",
+    headline="The store does not accept writes",
+    message="No job is accepted, and none makes progress. Run langlauf doctor to find the cause.",
     remedy="langlauf doctor",
     alert="LanglaufWritesFail",
 )
@@ -66,7 +68,8 @@ WORKER_STOPPED = HealthRule(
 NO_WORKER = HealthRule(
     name="no_worker",
     severity=Severity.BAD,
-    message="No worker is running. Waiting jobs: {waiting}. They start as soon as there is a worker.",
+    headline="No worker is running",
+    message="Waiting jobs: {waiting}. They start as soon as a worker runs.",
     remedy="langlauf serve",
     alert="LanglaufNoWorker",
 )
@@ -74,20 +77,23 @@ NO_WORKER = HealthRule(
 SILENT_WORKER = HealthRule(
     name="silent_worker",
     severity=Severity.BAD,
-    message="Silent workers: {workers}, the longest for {seconds}. Jobs that another worker takes over: {jobs}.",
+    headline="A worker is silent",
+    message="Silent workers: {workers}, the longest for {seconds}. Jobs that other workers take over: {jobs}.",
     remedy="langlauf sweep",
     remedy_on_store=True,
 )
 UNKNOWN_ANALYSIS = HealthRule(
     name="unknown_analysis",
     severity=Severity.BAD,
-    message="No running worker knows {analyses}. Jobs that wait for one: {waiting}.",
+    headline="An analysis has no worker",
+    message="No running worker knows {analyses}. Waiting jobs: {waiting}.",
     remedy="langlauf worker MODULE:APP",
 )
 LONG_WAIT = HealthRule(
     name="long_wait",
     severity=Severity.WARN,
     threshold=300.0,
+    headline="A job waits too long",
     message="A job of {analysis} has been waiting for {seconds}.",
     remedy="langlauf jobs --org {org}",
     alert="LanglaufJobsWait",
@@ -96,6 +102,7 @@ FAILURES = HealthRule(
     name="failures",
     severity=Severity.WARN,
     threshold=0.1,
+    headline="Many jobs fail",
     message="{failed} of {ended} jobs failed, most often with <code>{code}</code>.",
     remedy="langlauf jobs --status failed",
     alert="LanglaufJobsFail",
@@ -106,7 +113,8 @@ SLOW_CANCEL = HealthRule(
     name="slow_cancel",
     severity=Severity.WARN,
     threshold=60.0,
-    message="Jobs that were asked to stop and still run: {jobs}, the longest for {seconds}.",
+    headline="A cancel takes too long",
+    message="Jobs with a requested cancel that still run: {jobs}, the longest for {seconds}.",
     remedy="langlauf sweep",
     remedy_on_store=True,
 )
