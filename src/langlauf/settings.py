@@ -123,7 +123,7 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
         Setting("jobs_retention", "LANGLAUF_JOBS_RETENTION", 7_776_000.0, parse_duration, "duration", "How long the record of a job is kept; at least 24h."),
     ),
     "Webhooks and mail": (
-        Setting("webhook_secret", "LANGLAUF_WEBHOOK_SECRET", None, read_webhook_secrets, "secret", "The secret from which each org's signing secret for its jobs' own webhooks is derived: whsec_ and Base64; after a comma the previous one."),
+        Setting("webhook_secret", "LANGLAUF_WEBHOOK_SECRET", None, read_webhook_secrets, "secret", "Root of each org's signing secret for webhooks that jobs name: whsec_ and Base64; after a comma the previous one."),
         Setting("webhook_allow", "LANGLAUF_WEBHOOK_ALLOW", (), read_allowed_ranges, "list", "Private address ranges that webhooks may call, also with http and on any port: 10.1.0.0/16, or acme=10.2.0.0/16 for one org."),
         Setting("webhook_schedule", "LANGLAUF_WEBHOOK_SCHEDULE", _WEBHOOK_SCHEDULE, read_durations, "list", "Delays before each further delivery attempt, such as 5s,5m,30m,2h."),
         Setting("webhook_seconds", "LANGLAUF_WEBHOOK_SECONDS", 15.0, read_positive_duration, "duration", "Timeout of one delivery attempt."),
