@@ -1,8 +1,8 @@
-"""By which names a server is called that asks nobody for a key.
+"""Host names that a server without keys answers to: protection against DNS rebinding.
 
-A website can let its own name lead to 127.0.0.1. For a browser its pages are then of this very origin: they may read
-and change everything here. What they cannot do is to call this server by another name than their own. So one that is
-open, and is meant for this machine, answers to addresses, to `localhost` and to the names it was given.
+A website can resolve its own name to 127.0.0.1. To a browser, its pages then have the origin of this server, and may
+read and change everything here. They cannot send another `Host` than their own name. So a server without keys, meant
+for this machine, only answers to IP addresses, to `localhost` and to its configured names.
 """
 
 import ipaddress
@@ -14,19 +14,19 @@ from starlette.requests import Request
 from langlauf.problems import forbidden
 from langlauf.settings import Settings
 
-#: Where our server tells the application its names; it tells none where any will do.
+#: Scope key under which our server passes the allowed names; None allows any name.
 ALLOWED_HOSTS = "langlauf.names"
 _LOCAL = "localhost"
 
 
 def allowed_hosts(settings: Settings) -> frozenset[str]:
-    """The names that the settings give to the server."""
+    """Return the host names of the settings."""
     public = urlsplit(settings.public_url).hostname if settings.public_url else None
     return frozenset({_LOCAL, settings.host.lower(), public or _LOCAL})
 
 
 def check_host(request: Request) -> None:
-    """Raises where the request calls the server by a name that is not its own."""
+    """Raise 403 where `Host` is not an allowed name."""
     names: frozenset[str] | None = request.scope.get(ALLOWED_HOSTS)
     host = request.headers.get("host")
     if names is None or host is None or _is_ours(host, names):
@@ -46,7 +46,7 @@ def _is_ours(host: str, names: frozenset[str]) -> bool:
 
 
 def _is_address(name: str) -> bool:
-    """Whether it is no name at all: nobody can lead an address elsewhere."""
+    """Whether it is an IP address: an address cannot be redirected by DNS."""
     try:
         ipaddress.ip_address(name)
     except ValueError:

@@ -1,7 +1,7 @@
-"""Sessions of browsers: the cookie, and what a request that comes with one must also have.
+"""Browser requests with a session cookie: CSRF tokens, same-origin checks and the cookie itself.
 
-A browser sends its cookie whoever made it ask. So a cookie alone only reads, and only for our own pages; what changes
-something must come from this origin and carry the mark of the session, which no other site can know.
+A browser sends its cookie with requests of any page. So a cookie alone may only read, and only for our own pages; a
+change must come from this origin and carry the CSRF token of the session, which no other site can know.
 """
 
 from typing import NamedTuple
@@ -22,7 +22,7 @@ READING = ("GET", "HEAD")
 
 
 class BrowserCheck(NamedTuple):
-    """How a request of a browser is to be taken: a page may be reached from anywhere, a form brings its own mark."""
+    """How to check a browser request: a page may be linked from anywhere, a form brings its CSRF token as a field."""
 
     page: bool = False
     form_mark: str | None = None
@@ -32,7 +32,7 @@ BY_SCRIPT = BrowserCheck()
 
 
 async def session_grant(request: Request, sessions: Sessions, settings: Settings, how: BrowserCheck) -> Grant | None:
-    """What the session in the cookie stands for; None without one. Raises 403 where a request may not use it."""
+    """Return the grant of the session cookie, or None without one. Raise 403 where the request may not use it."""
     text = request.cookies.get(COOKIE)
     grant = None if text is None else await sessions.grant(text)
     if grant is None or grant.session_id is None:
@@ -46,7 +46,7 @@ async def session_grant(request: Request, sessions: Sessions, settings: Settings
 
 
 def is_same_origin(request: Request, settings: Settings) -> bool:
-    """Whether a page of this very origin made the browser ask. A request that does not tell is none."""
+    """Whether a page of this origin sent the request. False where the browser does not say."""
     site = request.headers.get("sec-fetch-site")
     if site is not None:
         return site == "same-origin"
@@ -58,9 +58,9 @@ def is_same_origin(request: Request, settings: Settings) -> bool:
 
 
 def is_cross_site(request: Request, settings: Settings) -> bool:
-    """Whether a browser says that a page of another site made it ask, one that is not allowed to.
+    """Whether a page of another site, outside the CORS origins, sent the request.
 
-    Without https browsers name the site to this machine alone, and older ones never; their `Origin` tells as much.
+    Over plain http, browsers send `Sec-Fetch-Site` to loopback only, and older ones never; then `Origin` decides.
     """
     if {"*", request.headers.get("origin")} & set(settings.cors_origins):
         return False
@@ -71,7 +71,7 @@ def is_cross_site(request: Request, settings: Settings) -> bool:
 
 
 def _origin(request: Request) -> SplitResult:
-    """The origin that a browser names; an empty one where it names none that can be read."""
+    """Return the `Origin` of the request; an empty one where it is missing or malformed."""
     try:
         return urlsplit(request.headers.get("origin", ""))
     except ValueError:
@@ -79,7 +79,7 @@ def _origin(request: Request) -> SplitResult:
 
 
 def set_cookie(request: Request, settings: Settings, response: Response, name: str, value: str, seconds: int) -> None:
-    """Gives the browser a cookie that scripts cannot read and that only this application gets."""
+    """Set a cookie that scripts cannot read and that only this application receives."""
     response.set_cookie(
         name,
         value,
@@ -92,7 +92,7 @@ def set_cookie(request: Request, settings: Settings, response: Response, name: s
 
 
 def delete_cookie(request: Request, settings: Settings, response: Response, name: str) -> None:
-    """Takes a cookie back."""
+    """Remove a cookie from the browser."""
     set_cookie(request, settings, response, name, "", 0)
 
 

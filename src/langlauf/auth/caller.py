@@ -15,45 +15,45 @@ _NAME = re.compile(r"^[A-Za-z0-9_.:-]{1,128}$", re.ASCII)
 
 
 def is_valid_name(text: str) -> bool:
-    """Whether a text can name an org, a user or a request."""
+    """Whether a text is a valid name of an org, a user or a request."""
     return _NAME.fullmatch(text) is not None
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
-    """The org a request is for, what it may do there, and the ids it is remembered by."""
+    """The org of a request, its scopes there, and the ids it is recorded with."""
 
     org_id: str
     request_id: str
     trace_id: str
     scopes: frozenset[Scope]
-    #: what its request told about the trace it belongs to, for others to carry on
+    #: the trace context of the request, passed on to the job
     traceparent: str | None = None
     tracestate: str | None = None
     user_id: str | None = None
     api_key_id: str | None = None
-    #: by what they may; None inside the program
+    #: the grant of the credential; None for calls from inside the program
     grant: Grant | None = None
 
     @property
     def counted_as(self) -> tuple[str, ...]:
-        """Whom its requests count for: the org, and within it the credential, each level a part of the one before."""
+        """Return the levels that a request counts for: the org, and within it the credential."""
         return (self.org_id,) if self.grant is None else (self.org_id, *self.grant.counted_as)
 
     @property
     def is_operator(self) -> bool:
-        """Whether the operator asks, who also sees where an analysis went wrong."""
+        """Whether the caller is the operator, who also sees tracebacks of failed analyses."""
         return self.grant is not None and self.grant.operator and Scope.OPERATE in self.scopes
 
     @property
     def trace(self) -> Trace | None:
-        """The trace that its request named."""
+        """Return the trace that the request named."""
         if self.traceparent is None:
             return None
         return Trace(self.trace_id, self.traceparent, self.tracestate)
 
 
 def internal_caller(org_id: str, trace: Trace | None = None) -> Caller:
-    """Whoever calls from inside the program, for an org: they may do everything."""
+    """Return a caller for code inside the program: all scopes in one org."""
     return Caller(
         org_id=org_id,
         request_id=new_id(),
@@ -65,12 +65,12 @@ def internal_caller(org_id: str, trace: Trace | None = None) -> Caller:
 
 
 def request_id_from(header: str | None) -> str:
-    """The caller's id where it sent a usable one, else a new one."""
+    """Return the X-Request-Id of the client where it is valid, else a new id."""
     return header if header and is_valid_name(header) else new_id()
 
 
 def caller_of(request: Request, grant: Grant) -> Caller:
-    """The one place where a request gets its org: its key's; a header names it only where the grant is for any."""
+    """Return the caller of a request. Its org is the key's; a header names it only where the grant is for any org."""
     named = _org_named(request)
     if grant.issuer != CAPABILITY_ISSUER and grant.org_id is not None and named not in (None, grant.org_id):
         raise forbidden("This key belongs to another org than the one the request names.")

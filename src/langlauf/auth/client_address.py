@@ -1,4 +1,4 @@
-"""The address of a client: of the peer that connects, or the one that a trusted proxy names."""
+"""The address of a client: the peer of the connection, or the address that a trusted proxy forwards."""
 
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
@@ -9,23 +9,23 @@ from langlauf.domain.ssrf import Network
 from langlauf.settings import Settings
 
 Address = IPv4Address | IPv6Address
-#: No proxy before a server adds that many; more is not looked through for every request.
+#: No chain of proxies is longer; further hops are not parsed.
 _MOST_HOPS = 32
 _SITE_BITS = 64
 
 
 class TrustedProxies(msgspec.Struct, frozen=True):
-    """Which proxies are believed, and the header in which they name their client."""
+    """Networks of trusted proxies, and the header in which they forward the client's address."""
 
     networks: tuple[Network, ...]
-    #: in lower case, as in the scope of a request
+    #: in lower case, as in the ASGI scope
     header: bytes
 
     def client_of(self, peer: str | None, headers: Iterable[tuple[bytes, bytes]]) -> Address | None:
-        """Return the right-most address that is no trusted proxy; None where the connection has no address.
+        """Return the right-most address that is not a trusted proxy; None where the connection has no address.
 
-        A client may send the header itself, so it says something only behind a trusted proxy, and only up to the first
-        address, from the right, that no trusted proxy has written. Where that is malformed, the proxy stands for it.
+        A client may send the header itself, so it counts only behind a trusted proxy, and only up to the first
+        address, from the right, that no trusted proxy wrote. Where that is malformed, the proxy's address counts.
         """
         address = _read(peer or "")
         if address is None or not self._trusts(address):
@@ -45,19 +45,19 @@ class TrustedProxies(msgspec.Struct, frozen=True):
 
 
 def trusted_proxies(settings: Settings) -> TrustedProxies:
-    """Return the proxies that the settings name."""
+    """Return the trusted proxies of the settings."""
     return TrustedProxies(settings.trusted_proxies, settings.proxy_header.lower().encode())
 
 
 def network_of(address: Address) -> str:
-    """Return what one client is counted by: an address, or with IPv6 the /64 of a site."""
+    """Return the unit that rate limits count: the address, or the /64 network of an IPv6 address."""
     if isinstance(address, IPv6Address):
         return str(ip_network((address, _SITE_BITS), strict=False))
     return str(address)
 
 
 def _read(text: str) -> Address | None:
-    """Read an address, with or without a port; None where it is none."""
+    """Parse an address with or without a port; return None where it is invalid."""
     text = text.strip(" \t")
     if text.startswith("["):
         text = text[1:].partition("]")[0]

@@ -1,7 +1,7 @@
-"""What a request shows to prove who calls. Keys come in headers, never in an address.
+"""Credentials of a request: keys in headers, never in a URL.
 
-A token for one job may also come in the address, because a browser's `EventSource` cannot send headers. It is taken out
-of the request before anything else looks at it.
+A token for one job may also come in the query string, because a browser's `EventSource` cannot send headers. It is
+removed from the request before any other code sees it.
 """
 
 from urllib.parse import unquote_plus
@@ -13,7 +13,7 @@ from langlauf.auth.tokens import PREFIX, JobTokens
 from langlauf.domain.access import OPEN_ISSUER, Grant
 from langlauf.problems import bad_request
 
-QUERY_TOKEN = "access_token"  # noqa: S105 - a name
+QUERY_TOKEN = "access_token"  # noqa: S105 - a parameter name
 _TOKEN = PREFIX.encode()
 
 
@@ -25,7 +25,7 @@ async def grant_of(
     *,
     store_may_be_away: bool = False,
 ) -> Grant | None:
-    """What a request shows, in a header or in its address, stands for; None where it is not good for anything."""
+    """Return the grant of the credential in a header or in the query string; None where it is not valid."""
     if not access.fresh:
         await (access.refresh_if_possible() if store_may_be_away else access.refresh())
     if in_address is not None:
@@ -38,7 +38,7 @@ async def grant_of(
 
 
 def pop_query_token(request: Request) -> str | None:
-    """The token in the address, which has none from here on: nothing behind this can log it, link it or refuse it."""
+    """Remove the token from the query string and return it, so that no later code can log, link or refuse it."""
     if not request.scope["query_string"]:
         return None
     parts = request.scope["query_string"].decode("latin-1").split("&")
@@ -53,10 +53,10 @@ def pop_query_token(request: Request) -> str | None:
 
 
 def secret_in_headers(request: Request) -> bytes | None:
-    """The key in `Authorization: Bearer` or `X-API-Key`, byte by byte as it was sent."""
+    """Return the key in `Authorization: Bearer` or `X-API-Key`, byte by byte as it was sent."""
     line, alias = _once(request, "Authorization"), _once(request, "X-API-Key")
     scheme, _, bearer = (line or "").partition(" ")
-    # Other schemes are left to whatever stands before this server.
+    # Other schemes belong to a proxy in front of this server.
     shown = bearer.strip() if scheme.lower() == "bearer" else None
     alias = alias.strip() if alias is not None else None
     if shown is not None and alias is not None and shown != alias:

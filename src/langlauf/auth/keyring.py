@@ -1,9 +1,10 @@
-"""The keys of the store in memory: a request is authenticated without asking the store.
+"""Keys of the store, cached in memory: a request is authenticated without a query.
 
-Once a second, and only while somebody calls, the store is asked for what has changed; for a key that is not known it is
-asked at once, together with whoever else comes with one. So a new key works at its first use, a revoked one is refused
-by every process within a second, a flood of made-up keys costs a few small reads and no memory, and a key that was
-revoked leaves no trace that would tell it from one that never was."""
+Once a second, and only while requests arrive, the cache reads what has changed; for an unknown key it reads at once,
+together with all other requests that wait for one. So a new key works at its first use, every process refuses a
+revoked key within a second, a flood of invented keys costs a few small reads and no memory, and a revoked key cannot
+be told from one that never existed.
+"""
 
 import asyncio
 import hashlib
@@ -26,63 +27,63 @@ from langlauf.domain.errors import StoreError
 from langlauf.domain.instant import Instant
 from langlauf.store.admin import AccessStore
 
-#: How old what is known may be. The contract gives five seconds.
+#: How old the cache may be. The contract allows five seconds.
 FRESH_SECONDS = 1.0
-#: Whoever shows an unknown key waits for the next look, and looks are so far apart.
+#: Requests with an unknown key wait for the next read; reads are at least this far apart.
 SHORTEST_PAUSE = 0.02
-#: When keys were used is written down so often.
+#: How often the last use of keys is written to the store.
 USES_EVERY_SECONDS = 60.0
 
 
 class Keyring:
-    """All keys that have not been revoked, as they were within the last second."""
+    """All keys that are not revoked, at most a second old."""
 
     def __init__(self, store: AccessStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
         self._keys: dict[str, HashedKey] = {}
         self._version = 0
-        self._looked_at = float("-inf")
-        #: whether anything was ever learnt: before that, nothing can be remembered
-        self.learnt = False
-        self._looking = asyncio.Lock()
+        self._read_at = float("-inf")
+        #: whether the cache was ever filled
+        self.loaded = False
+        self._read_lock = asyncio.Lock()
         self._uses: dict[str, Instant] = {}
 
     @property
     def empty(self) -> bool:
-        """Whether no key was ever made."""
+        """Whether no key was ever created."""
         return self._version == 0
 
     def now(self) -> Instant:
-        """The time that keys expire by."""
+        """Return the time that decides whether a key has expired."""
         return self._clock.now()
 
     def find(self, key_id: str | None) -> HashedKey | None:
-        """A key that opens something right now."""
+        """Return a key that is valid now, or None."""
         found = None if key_id is None else self._keys.get(key_id)
         return found if found is not None and found.key.live(self._clock.now()) else None
 
     @property
     def fresh(self) -> bool:
-        """Whether the last look is not too long ago."""
-        return monotonic() - self._looked_at < FRESH_SECONDS
+        """Whether the cache is recent enough."""
+        return monotonic() - self._read_at < FRESH_SECONDS
 
     async def refresh(self) -> None:
-        """Learns of changes, where the last look is too long ago; whoever comes meanwhile waits for the same look."""
+        """Read changes where the cache is too old; concurrent callers share one read."""
         if not self.fresh:
-            async with self._looking:
+            async with self._read_lock:
                 if not self.fresh:
-                    await self._look()
+                    await self._read_changes()
 
-    async def look_again(self) -> None:
-        """Learns of changes up to this moment: a key that was just made is worth a look, but not many a second."""
+    async def refresh_now(self) -> None:
+        """Read changes up to now, for a key that may have just been created; bounded to a few reads a second."""
         came_at = monotonic()
-        async with self._looking:
-            if self._looked_at < came_at:
-                await asyncio.sleep(self._looked_at + SHORTEST_PAUSE - monotonic())
-                await self._look()
+        async with self._read_lock:
+            if self._read_at < came_at:
+                await asyncio.sleep(self._read_at + SHORTEST_PAUSE - monotonic())
+                await self._read_changes()
 
-    async def _look(self) -> None:
+    async def _read_changes(self) -> None:
         began = monotonic()
         changes = await self._store.key_changes(self._version)
         for one in changes.changed:
@@ -91,19 +92,19 @@ class Keyring:
             else:
                 self._keys.pop(one.key.key_id, None)
         self._version = changes.version
-        self._looked_at = began
-        self.learnt = True
+        self._read_at = began
+        self.loaded = True
 
     def forget(self) -> None:
-        """Makes the next request look: something was changed in this very process."""
-        self._looked_at = float("-inf")
+        """Make the next request read the store: this process has changed a key."""
+        self._read_at = float("-inf")
 
     def used(self, key_id: str) -> None:
-        """Remembers that a key was used."""
+        """Record that a key was used."""
         self._uses[key_id] = self._clock.now()
 
     async def write_uses(self) -> None:
-        """Writes down when keys were used, all at once; what cannot be written now is written next time."""
+        """Write the last use of all keys in one batch; a failed write is repeated next time."""
         uses, self._uses = self._uses, {}
         if uses:
             try:
@@ -114,13 +115,13 @@ class Keyring:
 
 
 _OPERATOR = "operator-"
-#: Compared with where there is nothing to compare with, so that a miss takes the same steps as a hit.
+#: Compared with where no key was found, so that a miss takes the same steps as a hit.
 _NO_HASH = "0" * 64
 _TO_ALL = Grant(issuer=OPEN_ISSUER, org_id=None, scopes=ALL_SCOPES)
 
 
 class Authenticator:
-    """Decides whether what a caller shows is good. Everything it needs is in memory, or a second old at the most."""
+    """Decides whether a credential is valid, from memory that is at most a second old."""
 
     def __init__(self, keyring: Keyring, auth_token: str | None, *, by_id: bool) -> None:
         self._keyring = keyring
@@ -130,53 +131,53 @@ class Authenticator:
 
     @property
     def open(self) -> bool:
-        """Whether nobody is asked for a key: none was ever made, and there is no operator's token."""
+        """Whether requests need no key: none was ever created, and there is no operator token."""
         return self._operator is None and self._keyring.empty
 
     @property
     def without_operator(self) -> bool:
-        """Whether callers are asked for a key, and there is no operator's token that opens what no key does."""
+        """Whether requests need a key, and there is no operator token for what keys cannot do."""
         return self._operator is None and not self._keyring.empty
 
     @property
     def fresh(self) -> bool:
-        """Whether what was learnt last is new enough."""
+        """Whether the cached keys are recent enough."""
         return self._keyring.fresh
 
     async def refresh(self) -> None:
-        """Learns of keys that were made or revoked. Everything else here is about what was learnt last."""
+        """Read keys that were created or revoked. All other methods use the cache."""
         await self._keyring.refresh()
 
     async def refresh_if_possible(self) -> None:
-        """The same, but what was learnt last is enough where the store is away: for what shows nothing of any org."""
+        """Refresh, but fall back to the cache while the store is unavailable: for endpoints without data of an org."""
         try:
             await self.refresh()
         except StoreError:
-            if not self._keyring.learnt:
+            if not self._keyring.loaded:
                 raise
 
     def now(self) -> Instant:
-        """The time that whatever is shown ends by."""
+        """Return the time that decides whether a credential has expired."""
         return self._keyring.now()
 
     def forget(self) -> None:
-        """Makes the next request look again: this process has just made or revoked a key."""
+        """Make the next request read the store: this process has just created or revoked a key."""
         self._keyring.forget()
 
     def used(self, issuer: str) -> None:
-        """Remembers that a key was used, by itself or by what was made with it."""
+        """Record the use of a key, by itself or through a token or session made with it."""
         if is_key_id(issuer):
             self._keyring.used(issuer)
 
     async def by_secret(self, shown: bytes) -> Grant | None:
-        """What a key or the operator's token stands for.
+        """Return the grant of a key or of the operator token, or None.
 
-        Unknown, revoked, expired: each takes the same steps, so that none can be told from another by its time. What
-        is not even written like a key is not looked for.
+        Unknown, revoked and expired keys take the same steps, so that timing does not tell them apart. A text
+        that is not formatted like a key is not looked up.
         """
         key_id = key_id_of(shown.decode("ascii", "replace"))
         if key_id is not None and self._keyring.find(key_id) is None:
-            await self._keyring.look_again()
+            await self._keyring.refresh_now()
         found = self._keyring.find(key_id)
         shown_hash = hash_key(shown)
         is_key = hmac.compare_digest(shown_hash, _NO_HASH if found is None else found.secret_hash)
@@ -187,7 +188,7 @@ class Authenticator:
         return self.by_issuer(self._operator) if is_operator and self._operator is not None else None
 
     def by_issuer(self, issuer: str) -> Grant | None:
-        """What somebody who vouched for a caller may do now; None once they may not any more."""
+        """Return the current grant of the issuer behind a credential; None once it is no longer valid."""
         if issuer == OPEN_ISSUER:
             return _TO_ALL if self.open else None
         if issuer == CAPABILITY_ISSUER:
@@ -201,7 +202,7 @@ class Authenticator:
         return Grant(issuer=key.key_id, org_id=key.org_id, scopes=key.scopes, expires_at=key.expires_at)
 
     async def allows(self, caller: Caller) -> bool:
-        """Whether a caller who is served for a while, by a stream or a wait, may still be."""
+        """Whether a caller of a stream or a long poll may still be served."""
         grant = caller.grant
         if grant is None:
             return True
@@ -211,5 +212,5 @@ class Authenticator:
 
 
 def _fingerprint(token: str) -> str:
-    """Tells one operator's token from the next: what the old one vouched for ends with it."""
+    """Distinguish one operator token from the next: sessions and tokens of the old one end with it."""
     return hashlib.sha256(b"langlauf operator " + token.encode()).hexdigest()[:16]

@@ -18,39 +18,39 @@ from langlauf.settings import Settings
 
 #: How often an org may have a test event sent, and deliveries replayed.
 TESTS, REPLAYS = Rate(10, 60), Rate(60, 60)
-#: How many refusals are told at once to who asks too often.
+#: Refusals sent without delay to one caller; further ones are delayed.
 REFUSALS = Rate(10, 1)
 
 
 class RateKind(StrEnum):
-    """What is counted apart. The word is the name of the policy on the wire."""
+    """What is counted separately. The value is the name of the policy on the wire."""
 
     DEFAULT = "default"
     SUBMIT = "submit"
     #: wrong keys, by the address they come from
     WRONG_KEY = "wrong-key"
-    #: test events to an endpoint, by org: each makes this server call somebody
+    #: test events to an endpoint, by org: each makes this server send a request
     WEBHOOK_TEST = "webhook-test"
     #: replays of deliveries, by org
     REPLAY = "replay"
-    #: refusals for one of the other reasons, by who was refused
+    #: refusals for one of the other reasons, by the refused caller
     REFUSAL = "refusal"
 
 
 class Quota(msgspec.Struct, frozen=True):
-    """What a caller is told about its quota."""
+    """The quota of a caller as it is reported in headers."""
 
     kind: RateKind
     rate: Rate
     standing: RateStatus
-    #: whether it is that of one credential, and not that of the org
+    #: whether it is the quota of one credential rather than of the org
     of_credential: bool = False
 
 
 class RateLimits:
-    """Counts by kind and by who asks: an org and its credentials, or an address. A kind without a rate is not counted.
+    """Counts requests by kind and by caller: an org and its credentials, or an address. A kind without a rate is free.
 
-    Who asks is told by levels, see `Caller.counted_as`: each may ask the part `share` as often as the one above it.
+    Callers have levels, see `Caller.counted_as`: each level has the fraction `share` of the rate of the level above.
     """
 
     def __init__(
@@ -67,9 +67,9 @@ class RateLimits:
         self._memory = memory or LocalMemory()
 
     def take(self, kind: RateKind, *counted_as: str) -> Quota | None:
-        """Counts one request at every level; None where there is no limit. A refused one is not counted at any.
+        """Count one request at every level; None without a limit. A refused request is not counted.
 
-        Returns the quota that refused it, else the one of which least is left.
+        Return the quota that refused it, else the one with the least left.
         """
         rate = self._rates.get(kind)
         if rate is None:
@@ -86,17 +86,17 @@ class RateLimits:
         return refused or min(quotas, key=lambda quota: quota.standing.remaining)
 
     def is_flood(self, *counted_as: str) -> bool:
-        """Count a refusal, and return whether there were so many that no more are to be told at once."""
+        """Count a refusal, and return whether the caller is flooding, so that refusals are to be delayed."""
         quota = self.take(RateKind.REFUSAL, *counted_as)
         return quota is not None and not quota.standing.allowed
 
     def kind_of(self, scope: Scope) -> RateKind:
-        """By which rate an operation counts."""
+        """Return the kind of rate that an operation counts for."""
         return RateKind.SUBMIT if scope is Scope.SUBMIT and RateKind.SUBMIT in self._rates else RateKind.DEFAULT
 
 
 def rate_limits_from(settings: Settings, memory: LimitMemory | None = None) -> RateLimits:
-    """The rates that the settings name; none unless one is set."""
+    """Return the rate limits of the settings; none unless one is set."""
     wanted = {
         RateKind.DEFAULT: settings.rate_limit,
         RateKind.SUBMIT: settings.rate_limit_submit,
@@ -109,14 +109,14 @@ def rate_limits_from(settings: Settings, memory: LimitMemory | None = None) -> R
     return RateLimits(known, share=settings.credential_share / 100, memory=memory)
 
 
-#: Where a request keeps the headers that every answer to it must have.
+#: Scope key of the headers that every response to a request must have.
 HEADERS = "langlauf.headers"
-#: A refusal in a flood of them is held back so long.
+#: Delay of a refusal during a flood.
 FLOOD_SECONDS = 1.0
 
 
 def enforce_rate_limit(rates: RateLimits, request: Request, scope: Scope, caller: Caller) -> None:
-    """Counts a request for its org and its credential; what an operator asks over all orgs counts for none."""
+    """Count a request for its org and credential; raise 429 above the limit. Operator requests are not counted."""
     if scope is Scope.OPERATE:
         return
     quota = rates.take(rates.kind_of(scope), *caller.counted_as)
@@ -129,7 +129,7 @@ def enforce_rate_limit(rates: RateLimits, request: Request, scope: Scope, caller
 
 
 def enforce_own_rate_limit(rates: RateLimits, request: Request, kind: RateKind, org_id: str, what: str) -> None:
-    """Counts what is limited apart from other requests."""
+    """Count a request of a separately limited kind; raise 429 above the limit."""
     quota = rates.take(kind, org_id)
     if quota is None:
         return
@@ -139,10 +139,10 @@ def enforce_own_rate_limit(rates: RateLimits, request: Request, kind: RateKind, 
 
 
 def limit_wrong_keys(rates: RateLimits, address: Address | None) -> None:
-    """Count a wrong key against the client's address; raise where it has shown too many.
+    """Count a wrong key against the client's address; raise 429 above the limit.
 
-    Only called for a wrong one: a good key is never refused because of what others at its address have shown. This
-    machine is not counted: a proxy here that is not trusted stands for all its clients.
+    Only called for a wrong key: a good key is never refused because of other clients at its address. Loopback is not
+    counted: a local proxy that is not trusted stands for all its clients.
     """
     if address is None or address.is_loopback:
         return

@@ -1,8 +1,9 @@
-"""Sessions: somebody showed a key to a page once, and their browser remembers that they did, not the key.
+"""Sessions: a browser that showed a key once keeps a signed session, not the key.
 
-A session is signed and not stored. It names its org, its end and the key behind it, and ends with that key, or when its
-owner signs out: that end is stored, so that a copy of the cookie opens nothing either. Its own id is what the marks in
-its forms are made from: a form of another session, or of another site, does not have them."""
+A session is signed and not stored. It names its org, its expiry and the key behind it, and ends with that key, or at
+sign-out: a sign-out is stored, so that a copy of the cookie is refused as well. The CSRF tokens of its forms are
+derived from its id, so a form of another session or site cannot have them.
+"""
 
 import asyncio
 import hmac
@@ -18,7 +19,7 @@ from langlauf.domain.access import KEY_ALPHABET, Grant
 from langlauf.domain.instant import Instant, after
 from langlauf.store.admin import AccessStore
 
-#: How long somebody stays signed in: a working day.
+#: Lifetime of a session: a working day.
 LIFETIME_SECONDS = 8 * 3_600.0
 _PREFIX = "lls_"
 _PURPOSE = "sessions"
@@ -26,7 +27,7 @@ _ID_LENGTH = 24
 
 
 class SessionClaims(msgspec.Struct, frozen=True, array_like=True):
-    """What the browser keeps."""
+    """The content of the session cookie."""
 
     issuer: str
     org_id: str
@@ -35,51 +36,51 @@ class SessionClaims(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StartedSession(NamedTuple):
-    """A new session, as the browser keeps it, and for how many seconds."""
+    """A new session: the cookie value, and its lifetime in seconds."""
 
     text: str
     seconds: int
 
 
-#: How old what is known may be.
+#: How old the cached sign-outs may be.
 FRESH_SECONDS = 1.0
 
 
 class EndedSessions:
-    """The sessions that were ended, as they were within the last second."""
+    """Sessions ended by a sign-out, cached and at most a second old."""
 
     def __init__(self, store: AccessStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
         self._ends: dict[str, Instant] = {}
         self._number = 0
-        self._looked_at = float("-inf")
-        self._looking = asyncio.Lock()
+        self._read_at = float("-inf")
+        self._read_lock = asyncio.Lock()
 
     async def end(self, session_id: str, expires_at: Instant) -> None:
-        """Ends a session for every process. Repeating it changes nothing."""
+        """End a session for every process. Repeating it changes nothing."""
         await self._store.end_session(session_id, expires_at)
         self._ends[session_id] = expires_at
 
     async def has(self, session_id: str) -> bool:
         """Whether a session was ended."""
-        if monotonic() - self._looked_at >= FRESH_SECONDS:
-            async with self._looking:  # concurrent callers share one look
-                if monotonic() - self._looked_at >= FRESH_SECONDS:
-                    await self._look()
+        if monotonic() - self._read_at >= FRESH_SECONDS:
+            async with self._read_lock:  # concurrent callers share one read
+                if monotonic() - self._read_at >= FRESH_SECONDS:
+                    await self._read_ends()
         return session_id in self._ends
 
-    async def _look(self) -> None:
+    async def _read_ends(self) -> None:
         began, now = monotonic(), self._clock.now()
         for one in await self._store.session_ends(self._number):
             self._ends[one.session_id] = one.expires_at
             self._number = one.number
         self._ends = {session_id: expires_at for session_id, expires_at in self._ends.items() if expires_at > now}
-        self._looked_at = began
+        self._read_at = began
 
 
 class Sessions:
-    """Begins sessions, and tells what one stands for."""
+    """Starts sessions, and returns the grant of one."""
 
     def __init__(self, access: Authenticator, store: AccessStore, clock: Clock) -> None:
         self._access = access
@@ -93,7 +94,7 @@ class Sessions:
         return self._secret
 
     async def begin(self, grant: Grant, org_id: str) -> StartedSession:
-        """A session of whoever showed what the grant is for. Its id is new, whatever the browser had before."""
+        """Start a session for a grant. Its id is new, whatever cookie the browser had before."""
         expires_at = after(self._access.now(), LIFETIME_SECONDS)
         if grant.expires_at is not None:
             expires_at = min(expires_at, grant.expires_at)
@@ -102,7 +103,7 @@ class Sessions:
         return StartedSession(text, (expires_at - self._access.now()) // 1_000_000)
 
     async def grant(self, text: str) -> Grant | None:
-        """What a session stands for; None where it is not ours, is over, or the key behind it is."""
+        """Return the grant of a session; None where it is not ours, has expired, or its key has."""
         session = await self._read(text)
         if session is None or await self._ended.has(session.session_id):
             return None
@@ -119,34 +120,34 @@ class Sessions:
         )
 
     async def _read(self, text: str) -> SessionClaims | None:
-        """The session in a text that was signed here, unless it is over by itself."""
+        """Return the session in a signed text, unless it has expired."""
         session = SignedClaims(SessionClaims, _PREFIX, await self._key()).read(text)
         return None if session is None or self._access.now() >= session.expires_at else session
 
     async def end(self, text: str) -> None:
-        """Ends a session, for every copy of its cookie and in every process."""
+        """End a session, for every copy of its cookie and in every process."""
         session = await self._read(text)
         if session is not None:
             await self._ended.end(session.session_id, session.expires_at)
 
     async def allows(self, caller: Caller) -> bool:
-        """Whether a caller who is served for a while may still be: by what stands behind them, and by their session."""
+        """Whether a caller of a stream or a long poll may still be served, by their key and by their session."""
         session_id = None if caller.grant is None else caller.grant.session_id
         ended = session_id is not None and await self._ended.has(session_id)
         return not ended and await self._access.allows(caller)
 
     async def form_mark(self, session_id: str) -> str:
-        """What every form of a session carries, and every request of its scripts that changes something."""
+        """Return the CSRF token of a session, for its forms and for requests of its scripts."""
         return sign_text(await self._key(), "form", session_id)
 
     async def sign_in_mark(self, nonce: str) -> str:
-        """What the form for signing in carries, for the browser that was given the nonce."""
+        """Return the CSRF token of the sign-in form, for the browser with this nonce."""
         return sign_text(await self._key(), "sign in", nonce)
 
     async def is_form_mark(self, session_id: str, shown: str) -> bool:
-        """Whether a form is of this session."""
+        """Whether a CSRF token belongs to this session."""
         return hmac.compare_digest((await self.form_mark(session_id)).encode(), shown.encode())
 
     async def is_sign_in_mark(self, nonce: str, shown: str) -> bool:
-        """Whether a form for signing in was given to this browser."""
+        """Whether a CSRF token of the sign-in form belongs to this browser."""
         return hmac.compare_digest((await self.sign_in_mark(nonce)).encode(), shown.encode())

@@ -1,7 +1,8 @@
-"""Tokens for one job: what an org gives to a page of its own, so that a browser sees that job and nothing else.
+"""Tokens for one job: an org gives one to a page of its own, so that a browser sees that job and nothing else.
 
-A token is signed and not stored: it names its org, its job, its end, and the key it was made with. Whoever checks it
-asks whether that key is still good, so revoking the key ends its tokens, and there is nothing to clean up."""
+A token is signed and not stored: it names its org, its job, its expiry and the key it was made with. That key must
+still be valid when the token is used, so revoking the key ends its tokens, and there is nothing to clean up.
+"""
 
 import base64
 import binascii
@@ -18,12 +19,12 @@ from langlauf.domain.instant import Instant, after
 from langlauf.store.admin import AccessStore
 
 T = TypeVar("T", bound=msgspec.Struct)
-#: No statement of ours is longer; what is needs no further look.
+#: Longer texts cannot be ours and are not decoded.
 LONGEST = 1_024
 
 
 class SignedClaims(Generic[T]):
-    """Signs and reads statements of one kind. The prefix is part of what is signed: kinds cannot be mixed up."""
+    """Signs and verifies claims of one type. The prefix is signed too, so types cannot be confused."""
 
     def __init__(self, kind: type[T], prefix: str, secret: bytes) -> None:
         self._decoder = msgspec.json.Decoder(kind)
@@ -31,15 +32,15 @@ class SignedClaims(Generic[T]):
         self._secret = secret
 
     def write(self, statement: T) -> str:
-        """The statement as text."""
+        """Return the claims as signed text."""
         said = self._prefix + _text(msgspec.json.encode(statement))
         return f"{said}.{self._sign(said)}"
 
     def read(self, text: str) -> T | None:
-        """The statement in a text that was signed here; None for any other text."""
+        """Return the claims of a text that was signed here; None for any other text."""
         said, _, signature = text[:LONGEST].rpartition(".")
         expected = self._sign(said)
-        # Always one signature and one comparison, whatever was sent.
+        # Always one signature and one comparison, whatever was sent: constant time.
         good = hmac.compare_digest(expected.encode(), signature.encode())
         if not good or len(text) > LONGEST or not said.startswith(self._prefix):
             return None
@@ -53,7 +54,7 @@ class SignedClaims(Generic[T]):
 
 
 def sign_text(secret: bytes, purpose: str, about: str) -> str:
-    """A word that only this deployment can make about something, such as the form of a session."""
+    """Return a text that only this deployment can derive, such as the CSRF token of a session."""
     return _text(hmac.digest(secret, f"{purpose} {about}".encode(), hashlib.sha256))
 
 
@@ -66,32 +67,32 @@ def _padded(text: str) -> str:
 
 
 PREFIX = "llt_"
-#: What a token lives unless something else is asked for, and at the most.
+#: Default and longest lifetime of a token.
 USUAL_SECONDS = 3_600.0
 LONGEST_SECONDS = 86_400.0
 _PURPOSE = "job tokens"
 
 
 class JobTokenClaims(msgspec.Struct, frozen=True, array_like=True):
-    """What a token says."""
+    """The content of a token."""
 
     issuer: str
     org_id: str
     job_id: str
     expires_at: Instant
-    #: whether it may also stop the job
+    #: whether it may also cancel the job
     cancel: bool = False
 
 
 class IssuedToken(NamedTuple):
-    """A new token, and when it ends."""
+    """A new token, and when it expires."""
 
     text: str
     expires_at: Instant
 
 
 class JobTokens:
-    """Makes tokens, and tells what one stands for."""
+    """Issues tokens, and returns the grant of one."""
 
     def __init__(self, access: Authenticator, store: AccessStore) -> None:
         self._access = access
@@ -104,9 +105,9 @@ class JobTokens:
         return self._statements
 
     async def make(self, caller: Caller, job_id: str, seconds: float, *, cancel: bool = False) -> IssuedToken:
-        """A token for a job that the caller can see. It ends with what the caller came with, at the latest.
+        """Issue a token for a job that the caller can see. It expires with the caller's credential at the latest.
 
-        With `cancel` it also stops that job, as long as the key behind it may.
+        With `cancel` it may also cancel that job, as long as its key may.
         """
         grant = caller.grant
         if grant is None:
@@ -118,7 +119,7 @@ class JobTokens:
         return IssuedToken((await self._signed()).write(token), expires_at)
 
     async def grant(self, text: str) -> Grant | None:
-        """What a token stands for; None where it is not ours, is over, or the key behind it is."""
+        """Return the grant of a token; None where it is not ours, has expired, or its key has."""
         token = (await self._signed()).read(text)
         if token is None or self._access.now() >= token.expires_at:
             return None

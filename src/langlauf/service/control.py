@@ -1,4 +1,4 @@
-"""Stopping a job, and doing it again."""
+"""Commands on existing jobs: cancel, retry, for one or many, and hold or release their results."""
 
 import asyncio
 import hashlib
@@ -23,7 +23,7 @@ from langlauf.store.protocol import Store
 from langlauf.telemetry.metrics import count_end
 
 DEFAULT_REASON = "canceled on request"
-#: The store's clock and the one of the hint tick apart: the sweep that is woken must not look a moment too early.
+#: The store's clock and the clock of the wake-up differ slightly: the sweep must not run a moment too early.
 _TICK = 0.05
 
 
@@ -34,13 +34,13 @@ class NotCancelable(msgspec.Struct, frozen=True):
 
 
 class NotTerminal(msgspec.Struct, frozen=True):
-    """Only a job that has ended can be done again."""
+    """Only a job that has ended can be retried."""
 
     view: JobView
 
 
 class Control:
-    """What a person may do with a job that exists."""
+    """Cancels and retries jobs."""
 
     def __init__(
         self, store: Store, registry: Registry, submissions: SubmitService, hints: Hints, *, cancel_grace: float
@@ -54,7 +54,7 @@ class Control:
     async def cancel(
         self, caller: Caller, job_id: str, reason: str | None, by: CanceledBy = "user"
     ) -> JobView | NotCancelable | None:
-        """Stops a job, or asks its worker to; one that does not is not waited for. Repeating it changes nothing."""
+        """Cancel a job, or request it from its worker without waiting for that. Repeating it changes nothing."""
         view = await reads_for(self._store, caller).job(job_id)
         if view is None or view.job.terminal:
             return view
@@ -78,9 +78,9 @@ class Control:
     async def retry(
         self, caller: Caller, job_id: str, *, resume: bool, idempotency_key: str | None
     ) -> SubmitOutcome | NotTerminal | None:
-        """Makes a new job of one that has ended; with `resume` it starts with the finished chunks.
+        """Submit an ended job again as a new job; with `resume` it starts with the finished chunks.
 
-        Whoever was to be told of the end of the one is told of the end of the other: it is the same wish.
+        The new job keeps the subscriptions of the old one.
         """
         tenant = self._store.tenant(caller.org_id)
         view = await tenant.job(job_id)
@@ -90,7 +90,7 @@ class Control:
         job = view.job
         if not job.terminal:
             return NotTerminal(view)
-        order = SubmitRequest(
+        request = SubmitRequest(
             analysis=job.analysis,
             input=msgspec.json.decode(payload),
             timeout_seconds=job.timeout_seconds,
@@ -101,35 +101,35 @@ class Control:
             resume=resume,
             subscriptions=await tenant.subscriptions(job_id),
         )
-        return await self._submissions.submit(caller, order)
+        return await self._submissions.submit(caller, request)
 
 
 def _was_at_rest(before: JobView, after: JobView) -> bool:
-    """Whether nobody held a job when it was canceled: the end of one that runs is counted by whoever writes it."""
+    """Whether no worker held the job when it was canceled: the end of a running job is counted where it is written."""
     held_until, ended_at = before.lease_expires_at, after.job.finished_at or 0
     return before.job.attempt == after.job.attempt and (held_until is None or held_until <= ended_at)
 
 
-#: A person looks over so many; more at once is for a program.
+#: As many as a person can review; programs use the API.
 MOST_AT_ONCE = 100
 
 
 class BulkResult(msgspec.Struct, frozen=True):
-    """For how many jobs it was done, and how many were left as they are."""
+    """The number of jobs changed, and of jobs left as they were."""
 
     done: int
     left: int
 
 
 async def cancel_many(control: Control, caller: Caller, job_ids: Sequence[str], reason: str | None) -> BulkResult:
-    """Stops jobs, or asks their workers to; those that have ended or cannot be canceled are left."""
+    """Cancel jobs; those that have ended or cannot be canceled are left."""
     asked = await _each(control.cancel(caller, job_id, reason) for job_id in job_ids[:MOST_AT_ONCE])
     done = sum(1 for one in asked if isinstance(one, JobView) and _stops(one))
     return BulkResult(done, len(asked) - done)
 
 
 async def repeat_many(control: Control, caller: Caller, job_ids: Sequence[str], wish: str) -> BulkResult:
-    """Makes new jobs of those that have ended, with their finished chunks. The same wish again makes no second ones."""
+    """Retry jobs that have ended, with their finished chunks. Repeating it with the same key creates no second ones."""
     made = await _each(
         control.retry(caller, job_id, resume=True, idempotency_key=_key(wish, job_id))
         for job_id in job_ids[:MOST_AT_ONCE]
@@ -139,7 +139,7 @@ async def repeat_many(control: Control, caller: Caller, job_ids: Sequence[str], 
 
 
 async def _each(wishes: Iterable[Awaitable[Any]]) -> list[Any]:
-    """What came of each. An input that its analysis does not take any more, or a store that is busy, is one of them."""
+    """Return each result. A job whose input is no longer valid, or a busy store, does not stop the others."""
     came = await asyncio.gather(*wishes, return_exceptions=True)
     for one in came:
         if isinstance(one, BaseException) and not isinstance(one, LanglaufError):
@@ -159,29 +159,29 @@ OPERATOR = "operator"
 
 
 class Holds:
-    """Holds the results of a job and releases them. Repeating either changes nothing."""
+    """Holds results against retention, and releases them. Repeating either changes nothing."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def hold(self, caller: Caller, result_id: str, reason: str | None) -> JobView | ResultGone | None:
-        """From now on nothing of the job but its events goes by age; None where the org has no such result."""
+        """Exempt the job from retention, except its events; None where the org has no such result."""
         why = None if reason is None else clean_message(reason)
         wish = HoldRequest(org_id=caller.org_id, result_id=result_id, by=_who(caller), reason=why)
         return await self._store.hold(wish)
 
     async def release(self, caller: Caller, result_id: str) -> JobView | None:
-        """The job grows old again, from its end on."""
+        """Subject the job to retention again, counted from its end."""
         done = await self._store.hold(HoldRequest(org_id=caller.org_id, result_id=result_id, held=False))
         return None if isinstance(done, ResultGone) else done
 
     async def held(self, caller: Caller, before: tuple[Instant, str] | None, limit: int) -> list[JobView]:
-        """What the org holds, the last that was held first."""
+        """Return the jobs whose results the org holds, the last held first."""
         return await self._store.tenant(caller.org_id).held(before=before, limit=limit)
 
 
 def _who(caller: Caller) -> str | None:
-    """Whom to ask about it later: the user that the request names, else the key, else the operator."""
+    """Return who held it: the user of the request, else the key, else the operator."""
     if caller.user_id or caller.api_key_id:
         return caller.user_id or caller.api_key_id
     return OPERATOR if caller.grant is None or caller.grant.guessable else None

@@ -1,4 +1,4 @@
-"""An org's messages, and what it has seen of them."""
+"""An org's messages, and which of them are read."""
 
 from collections.abc import Sequence
 
@@ -8,19 +8,19 @@ from langlauf.domain.read_models import InboxMessage, InboxPage, MarkRead
 from langlauf.service.read import reads_for
 from langlauf.store.protocol import Store
 
-#: Where only unread messages are wanted, so many are looked at in one step, and so many steps are made for one page.
+#: To find unread messages, one page reads at most this many batches of this size.
 _STEP = 200
 _MOST_STEPS = 5
 
 
 class Inbox:
-    """Lists messages, and marks them as read: for the whole org, whoever of it does so."""
+    """Lists messages, and marks them as read for the whole org."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def page(self, caller: Caller, *, before: tuple[Instant, str] | None, limit: int, unread: bool) -> InboxPage:
-        """The next messages, newest first. A page of unread ones may be short, or empty, and not the last."""
+        """Return the next messages, newest first. A page of unread ones may be short or empty and not the last."""
         reads = reads_for(self._store, caller)
         if not unread:
             return await reads.inbox(before=before, limit=limit)
@@ -31,7 +31,7 @@ class Inbox:
                 before = (message.notification.created_at, message.notification.notification_id)
                 if message.unread:
                     found.append(message)
-                elif message.notification.read_at is None:  # all up to here were marked together, and so were all older
+                elif message.notification.read_at is None:  # all messages up to here were marked together
                     return InboxPage(found, None)
                 if len(found) == limit:
                     return InboxPage(found, before)
@@ -40,20 +40,20 @@ class Inbox:
         return InboxPage(found, before)
 
     async def read_some(self, caller: Caller, ids: Sequence[str], until: Instant | None) -> bool:
-        """These were seen, and all that came up to an instant; whether any of it was news."""
+        """Mark these messages, and all up to an instant; return whether any was unread."""
         changed = [await self.read_one(caller, one) for one in dict.fromkeys(ids)]
         return (until is not None and await self.read_all(caller, until)) or any(changed)
 
     async def read_one(self, caller: Caller, notification_id: str) -> bool:
-        """One message was seen; False where that was known, or where the org has no such message."""
+        """Mark one message; False where it was read already, or where the org has no such message."""
         return await self._mark(caller, MarkRead(org_id=caller.org_id, notification_id=notification_id))
 
     async def read_all(self, caller: Caller, until: Instant) -> bool:
-        """All that came up to an instant were seen."""
+        """Mark all messages up to an instant."""
         return await self._mark(caller, MarkRead(org_id=caller.org_id, until=until))
 
     async def _mark(self, caller: Caller, wish: MarkRead) -> bool:
-        # Whoever may see one job sees no inbox, and so has read nothing of it.
+        # A token for one job sees no inbox, and so marks nothing.
         if caller.grant is not None and caller.grant.job_id is not None:
             return False
         return await self._store.mark_read(wish)

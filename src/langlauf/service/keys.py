@@ -1,4 +1,4 @@
-"""Making, listing and ending keys: the same for commands and for callers over HTTP."""
+"""Creating, listing and revoking keys, for commands and for the API."""
 
 from typing import NamedTuple
 
@@ -20,21 +20,21 @@ from langlauf.store.admin import AccessStore
 
 
 class CreatedKey(NamedTuple):
-    """A new key, with the text that nobody can read again."""
+    """A new key, with its text, which cannot be read again."""
 
     key: ApiKey
     text: str
 
 
 class KeyService:
-    """What can be done with keys."""
+    """Manages the keys of orgs."""
 
     def __init__(self, store: AccessStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
 
     def expiry(self, seconds: float | None) -> Instant | None:
-        """When a key that is made now expires, if it lives for so many seconds."""
+        """Return when a key created now expires, if it lives for so many seconds."""
         return None if seconds is None else after(self._clock.now(), seconds)
 
     async def create(
@@ -45,7 +45,7 @@ class KeyService:
         scopes: frozenset[Scope] = DEFAULT_SCOPES,
         expires_at: Instant | None = None,
     ) -> CreatedKey:
-        """A new key of an org. Only its hash is kept."""
+        """Create a key of an org. Only its hash is stored."""
         while True:
             key_id = KEY_PREFIX + new_word(KEY_ALPHABET, ID_LENGTH)
             text = key_text(key_id, new_word(KEY_ALPHABET, SECRET_LENGTH))
@@ -62,9 +62,9 @@ class KeyService:
                 return CreatedKey(made, text)
 
     async def list(self, org_id: str | None) -> list[ApiKey]:
-        """The keys of an org, or of all, oldest first."""
+        """Return the keys of an org, or of all, oldest first."""
         return await self._store.keys(org_id)
 
     async def revoke(self, key_id: str, *, org_id: str | None) -> ApiKey | None:
-        """Ends a key; repeating it changes nothing. None where the org has no such key."""
+        """Revoke a key; repeating it changes nothing. None where the org has no such key."""
         return await self._store.revoke_key(key_id, org_id=org_id)

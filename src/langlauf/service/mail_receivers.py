@@ -1,6 +1,6 @@
-"""Receivers of mail: whom an org may write to, who has unsubscribed, and the link that unsubscribes.
+"""Receivers of mail: the allow list of an org, unsubscribed addresses, and the unsubscribe link.
 
-The link is a signed statement about one address of one org: its receiver may use it, without a key and for ever.
+The link is a signed claim about one address of one org: its receiver can use it without a key, and it never expires.
 """
 
 import msgspec
@@ -16,14 +16,14 @@ _PURPOSE = "mail unsubscribe"
 
 
 class MailReceiver(msgspec.Struct, frozen=True, array_like=True):
-    """An address that an org writes to: what the link in its mails says."""
+    """An address that an org writes to: the content of an unsubscribe link."""
 
     org_id: str
     address: str
 
 
 class MailReceivers:
-    """What is known of the receivers of an org's mail."""
+    """The allow list and the unsubscribed addresses of each org."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
@@ -31,32 +31,32 @@ class MailReceivers:
         self._statements: SignedClaims[MailReceiver] | None = None
 
     async def marks(self, org_id: str) -> list[MailMark]:
-        """The org's list of those who may be written to, and who has unsubscribed."""
+        """Return the marks of the org: allowed and unsubscribed addresses."""
         return await self._store.tenant(org_id).mail_marks()
 
     async def mark(self, org_id: str, address: str, mark: AddressMark) -> bool:
-        """Marks an address; False where it is marked so already."""
+        """Mark an address; False where it has that mark already."""
         return await self._store.mail.add_mark(org_id, _usable(address), mark)
 
     async def unmark(self, org_id: str, address: str, mark: AddressMark) -> bool:
-        """Takes a mark away; False where there is none."""
+        """Remove a mark; False where there is none."""
         return await self._store.mail.remove_mark(org_id, _usable(address), mark)
 
     async def unsubscribe(self, receiver: MailReceiver) -> None:
-        """Nothing more is sent to the address for this org. Said again, it is only looked at."""
+        """Stop mail to the address for this org. Repeating it changes nothing."""
         known = await self._store.tenant(receiver.org_id).mail_marks(receiver.address)
         if all(one.mark != "unsubscribed" for one in known):
             await self._store.mail.add_mark(receiver.org_id, receiver.address, "unsubscribed")
 
     async def link(self, org_id: str, address: str) -> str | None:
-        """The page that unsubscribes an address; None where no public address of this server is set."""
+        """Return the link that unsubscribes an address; None where no public URL is set."""
         if not self._base:
             return None
         signed = await self._signed()
         return f"{self._base}/unsubscribe/{signed.write(MailReceiver(org_id, normalized_address(address)))}"
 
     async def receiver(self, token: str) -> MailReceiver | None:
-        """Whom the end of such a link is about; None where it was not made here."""
+        """Return the receiver of an unsubscribe token; None where it was not signed here."""
         return (await self._signed()).read(token)
 
     async def _signed(self) -> SignedClaims[MailReceiver]:

@@ -1,6 +1,6 @@
-"""What a scrape tells: the counts of this process, and what is so right now, looked up once a second at the most.
+"""All metrics for one scrape: counters of this process, and gauges read from the store at most once a second.
 
-A store that is away takes nothing from it but the levels that are in the store: `langlauf_store_up` says so.
+While the store is unavailable, only the gauges from the store are missing: `langlauf_store_up` is 0.
 """
 
 import asyncio
@@ -29,9 +29,9 @@ from langlauf.telemetry.metrics import Scrape, analysis_label, render
 from langlauf.version import VERSION
 
 _FRESH_SECONDS = 1.0
-#: A scrape has ten seconds as a rule: it gets what the process knows, also where the store takes longer than this.
+#: A scrape usually has ten seconds: after this time it gets the metrics of the process alone.
 _LOOK_SECONDS = 4.0
-#: The channels that lead outside.
+#: Channels that leave this system.
 _OUTSIDE = tuple(channel for channel in CHANNELS if channel != "in_app")
 _OPENMETRICS = "application/openmetrics-text"
 #: ends a text in that format
@@ -41,7 +41,7 @@ Levels = Iterator[tuple[Gauge, list[tuple[Labels, float]]]]
 
 
 class PeriodicTask(Protocol):
-    """Something that is done again and again."""
+    """A task that runs periodically."""
 
     name: str
     every: float
@@ -54,11 +54,11 @@ class MetricsSource(Protocol):
     """A worker that counts in a process of its own."""
 
     async def count(self) -> None:
-        """Adds what it counted to what this process did."""
+        """Add its counts to those of this process."""
 
 
 class StoreFigures(msgspec.Struct, frozen=True):
-    """What the store told."""
+    """Figures read from the store."""
 
     backlog: Backlog
     workers: list[WorkerStatus]
@@ -66,7 +66,7 @@ class StoreFigures(msgspec.Struct, frozen=True):
 
 
 class MetricsSnapshot:
-    """Tells all metrics of one application."""
+    """Collects all metrics of one application."""
 
     def __init__(self, store: Store, settings: Settings, slots: StreamSlots) -> None:
         self._store = store
@@ -79,11 +79,11 @@ class MetricsSnapshot:
         self.shared_counts: Callable[[bool], Awaitable[bytes]] | None = None
 
     def watch(self, duties: Sequence[PeriodicTask]) -> None:
-        """Tells from now on how these are doing."""
+        """Report the age of these tasks from now on."""
         self._duties = duties
 
     def gather(self, workers: Iterable[object]) -> None:
-        """Adds from now on what these count in processes of their own."""
+        """Add the counts of these workers from now on."""
         self._counters = [worker for worker in workers if isinstance(worker, MetricsSource)]
 
     async def text(self, accept: str) -> tuple[bytes, str]:
@@ -102,7 +102,7 @@ class MetricsSnapshot:
         await asyncio.gather(*(counter.count() for counter in self._counters))
 
     async def levels(self) -> list[Metric]:
-        """What is so right now, every level by name, also those that have nothing to tell."""
+        """Return all gauges by name, also those without a value."""
         seen = await self._looked_up()
         found = {level.name: values for level, values in self._all(seen)}
         return [level.family(found.get(level.name, ())) for level in metrics.GAUGES]
@@ -112,7 +112,7 @@ class MetricsSnapshot:
             async with asyncio.timeout(_LOOK_SECONDS):
                 return await self._seen.get()
         except (StoreError, TimeoutError) as error:
-            log_store_failure(error, otherwise="the look for metrics took too long")
+            log_store_failure(error, otherwise="reading the metrics of the store took too long")
             return None
 
     async def _look(self) -> StoreFigures:
@@ -181,7 +181,7 @@ def _state(worker: WorkerStatus, now: Instant) -> str:
 
 
 def _known(counts: Mapping[str, int]) -> Mapping[str, int]:
-    """By the names of our own analyses, each of which is told also where there is nothing of it."""
+    """Return counts by analysis, with 0 for each registered one without any."""
     found = collections.Counter(dict.fromkeys(metrics.known_analyses(), 0))
     for name, count in counts.items():
         found[analysis_label(name)] += count
@@ -193,5 +193,5 @@ def _by(counts: Mapping[str, int]) -> list[tuple[Labels, float]]:
 
 
 def _age(since: Instant | None, now: Instant) -> float:
-    """Seconds since then; where there is nothing, nothing is old."""
+    """Return the seconds since then, or 0 for none."""
     return 0.0 if since is None else max(0.0, seconds_between(since, now))

@@ -1,4 +1,4 @@
-"""Whom to tell of a job's end: what a submission asks for, checked before anything is written."""
+"""Webhook and e-mail notifications that a submission asks for, validated before anything is written."""
 
 import zlib
 
@@ -20,34 +20,34 @@ _UNSIGNED = (
 )
 
 
-#: So many lanes the addresses of an org's jobs share: however many addresses they name, no more are looked at.
+#: Lanes shared by all webhook addresses of an org's jobs, so that the sender checks a bounded number of them.
 _JOB_LANES = 16
 
 
 def _lane_of(origin: str) -> str:
-    """One server, one lane; a few servers may share one."""
+    """Return the lane of a server; several servers may share one."""
     return f"job-{zlib.crc32(origin.encode()) % _JOB_LANES}"
 
 
 class NotifyOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Where somebody wants to be told of the end of a job."""
+    """Where to send the end of a job."""
 
-    #: a web address that is called
+    #: a URL that is called
     webhook: str | None = None
-    #: an e-mail address that is written to, and the language of the mail
+    #: an e-mail address, and the language of the mail
     email: str | None = None
     language: str | None = None
 
 
 class NotifyValidator:
-    """Turns such a wish into what a job keeps of it."""
+    """Turns notify options into the subscriptions of a job."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
         self._settings = settings
 
     async def subscriptions(self, org_id: str, notify: NotifyOptions) -> tuple[Subscription, ...]:
-        """What the job is to keep; what cannot be done is told now, not when it is too late."""
+        """Return the subscriptions; raise `InvalidInput` for a target that can never be delivered to."""
         made: list[Subscription] = []
         if notify.email is not None:
             made.append(await self._mail(org_id, notify.email, notify.language))
@@ -56,7 +56,7 @@ class NotifyValidator:
         return tuple(made)
 
     async def _mail(self, org_id: str, address: str, language: str | None) -> Subscription:
-        """What keeps a mail back only for now, or by the wish of its receiver, is found out when it is sent."""
+        """Temporary refusals, and unsubscribed receivers, are found when the mail is sent."""
         try:
             target = read_mail_address(address)
         except ValueError as error:

@@ -1,4 +1,4 @@
-"""What operators and orgs see at a glance: figures, workers, health; looked up once in a while for all who ask."""
+"""Figures, workers and health for operators and orgs, and failures grouped by cause; cached for all readers."""
 
 import asyncio
 from functools import partial
@@ -16,28 +16,28 @@ from langlauf.domain.statistics import OpsStatistics, TimeRange, ops_statistics
 from langlauf.service.single_flight import CachedRead
 from langlauf.store.protocol import OrgReads, Store
 
-#: Of jobs that ended in a range no more are read: the newest. It bounds what a look costs, whatever the store holds.
+#: At most this many ended jobs of a range are read, the newest: it bounds the cost of one read.
 MOST_ENDED = 10_000
 _FRESH_SECONDS = 2.0
-#: So many looks are remembered: one for each org that is looked at, and each range.
+#: Cached reads, one for each org and range.
 _MOST_KEPT = 500
 
 
 class OpsFigures(msgspec.Struct, frozen=True):
-    """Figures with who works, and what is wrong."""
+    """Figures with workers and health findings."""
 
-    #: whose figures; None: those of all orgs
+    #: the org of the figures; None for all orgs
     org_id: str | None
     figures: OpsStatistics
-    #: how many take jobs
+    #: workers that take jobs
     working: int
-    #: one by one, for operators alone
+    #: each worker, for operators only
     workers: list[WorkerStatus]
     health: Health
 
 
 class Overviews:
-    """Looks over many jobs. What several ask for within two seconds is looked up once."""
+    """Reads figures over many jobs. Reads within two seconds are shared."""
 
     def __init__(self, store: Store, clock: Clock, *, fresh_seconds: float = _FRESH_SECONDS) -> None:
         self._store = store
@@ -47,12 +47,12 @@ class Overviews:
         self._figures: dict[tuple[str | None, TimeRange], CachedRead[OpsStatistics]] = {}
 
     async def glance(self, caller: Caller, span: TimeRange, wished: str | None = None) -> OpsFigures:
-        """What a caller may see: an operator the org they wish for, or all; anybody else their own."""
+        """Return what the caller may see: the operator one org or all, others their own."""
         operates = Scope.OPERATE in caller.scopes
         workers = await self.workers()
         found = await self._figures_of(wished if operates else caller.org_id, span)
         working = [worker for worker in workers if worker.works(found.at)]
-        # Of workers others learn how many there are: one that is silent may hold jobs of any org.
+        # Orgs only see how many workers there are: a silent one may hold jobs of any org.
         shown = workers if operates else working
         return OpsFigures(
             wished if operates else caller.org_id,
@@ -63,15 +63,15 @@ class Overviews:
         )
 
     async def workers(self) -> list[WorkerStatus]:
-        """Who works, or did until a while ago."""
+        """Return the workers that work, or did until recently."""
         return await self._workers.get()
 
     def now(self) -> Instant:
-        """The store's time, by which workers are seen."""
+        """Return the store's time, which decides whether a worker is silent."""
         return self._clock.now()
 
     async def workers_seen(self, analysis: str) -> bool:
-        """Whether some worker would take a job of this analysis; it costs next to nothing to ask."""
+        """Whether some worker would take a job of this analysis; cached."""
         return analysis in runnable_analyses(await self.workers(), self._clock.now())
 
     async def _figures_of(self, org_id: str | None, span: TimeRange) -> OpsStatistics:
@@ -86,29 +86,29 @@ class Overviews:
         source = self._store if org_id is None else self._store.tenant(org_id)
         now = self._clock.now()
         seen = await source.overview(since=after(now, -span.seconds), most=MOST_ENDED)
-        # Counting takes a moment: requests go on meanwhile.
+        # Counting takes a moment: a thread keeps the event loop free.
         return await asyncio.to_thread(ops_statistics, seen, span, now, cancel_seconds=SLOW_CANCEL.threshold)
 
 
-#: So many tell what goes wrong; grouping more would keep a reader waiting.
+#: Enough to show what goes wrong; grouping more would take too long.
 MOST_FAILURES = 3_000
 _AT_ONCE = 1_000
 
 
 class FailureReport(msgspec.Struct, frozen=True):
-    """The groups, the largest first, how many failures they were made of, and whether there are no more."""
+    """Failure groups, the largest first, the number of failures read, and whether those were all."""
 
     groups: list[FailureGroup]
     looked_at: int
     complete: bool
 
     def group(self, key: str) -> FailureGroup | None:
-        """The group by that key, if it has any failures left."""
+        """Return the group with that key, if it has any failures left."""
         return next((group for group in self.groups if group.key == key), None)
 
 
 async def failure_report(reads: OrgReads, since: Instant) -> FailureReport:
-    """Groups the failed jobs that were accepted since an instant."""
+    """Group the failed jobs that were accepted since an instant."""
     found: list[FailedJob] = []
     before = None
     while len(found) < MOST_FAILURES:
@@ -117,6 +117,6 @@ async def failure_report(reads: OrgReads, since: Instant) -> FailureReport:
         if len(some) < _AT_ONCE:
             break
         before = (some[-1].queued_at, some[-1].job_id)
-    # Folding thousands of messages takes tens of milliseconds: others are served meanwhile.
+    # Grouping thousands of messages takes tens of milliseconds: a thread keeps the event loop free.
     groups = await asyncio.to_thread(group_failures, found)
     return FailureReport(groups, len(found), complete=len(found) < MOST_FAILURES)

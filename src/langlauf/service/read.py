@@ -1,4 +1,4 @@
-"""Looking at an org's jobs, with what is derived at the moment of looking."""
+"""Reads of an org's jobs for one caller, with the fields derived at the time of reading."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -43,21 +43,21 @@ from langlauf.store.admin import RecordOwner
 from langlauf.store.health import PROBLEM_TEXTS
 from langlauf.store.protocol import JobReads, Store, TenantReads
 
-#: What a caller may read of a job, for whoever is given it: nobody above this room knows the store.
+#: What a caller may read of a job: packages above this one do not import the store.
 CallerReads = JobReads
 
 
 class DerivedFields(msgspec.Struct, frozen=True):
-    """What a job looks like right now, beyond its record."""
+    """Fields of a job that depend on the current time."""
 
     phase: Phase
     estimated_seconds: float | None
-    #: whole seconds after which it is worth asking again
+    #: whole seconds after which a poll is worthwhile
     poll_after: int
 
 
 class Reads:
-    """The reads of one org at a time, and the derived facts."""
+    """Reads for one caller at a time, and the derived fields."""
 
     def __init__(self, store: Store, settings: Settings, estimates: Estimates, clock: Clock) -> None:
         self._store = store
@@ -67,60 +67,60 @@ class Reads:
         self._fingerprints: BatchedReads[tuple[str, str], JobFingerprint] = BatchedReads(store.job_fingerprints)
 
     def of(self, caller: Caller) -> TenantReads:
-        """Everything the caller may see, and nothing else."""
+        """Return the reads of everything that the caller may see, and nothing else."""
         return reads_for(self._store, caller)
 
     async def pulse(self, caller: Caller, job_id: str) -> JobFingerprint | None:
-        """What tells whether a job looks different from when it was read; None where the caller cannot see it."""
+        """Return what changes with a job, or None where the caller cannot see it. Concurrent calls share one query."""
         only = None if caller.grant is None else caller.grant.job_id
         return await self._fingerprints.get((caller.org_id, job_id)) if only in (None, job_id) else None
 
     async def owner(self, kind: Literal["job", "result"], record_id: str) -> RecordOwner | None:
-        """Whose a record is, over all orgs: for callers who need no org."""
+        """Return the owner of a record over all orgs, for callers without an org."""
         return await self._store.access.find(kind, record_id)
 
     async def check(self) -> None:
-        """Raises where the store does not answer."""
+        """Raise where the store does not answer."""
         await self._store.check()
 
     async def unwell(self) -> str | None:
-        """Return why the store takes no writes right now, in a sentence that names no place; None where it does."""
+        """Return why the store takes no writes right now, in a sentence that names no path; None where it does."""
         problem = await self._store.health.look()
         return None if problem is None else PROBLEM_TEXTS[problem].sentence
 
     async def derived_fields(self, view: JobView) -> DerivedFields:
-        """The phase and the estimates of a job."""
+        """Return the phase and the estimates of a job."""
         remaining = await self._estimates.remaining(view, self._clock.now())
         return DerivedFields(self.phase(view), remaining, poll_seconds(view.job, remaining))
 
     def derived_fields_of_new(self, job: JobRecord) -> DerivedFields:
-        """The same of a job that was accepted just now, by the estimate that was made for that."""
+        """Return the same for a job that was just accepted, from the estimate made then."""
         return DerivedFields(
             self.phase(JobView(job, None)), job.estimated_seconds, poll_seconds(job, job.estimated_seconds)
         )
 
     async def ahead(self, view: JobView) -> int | None:
-        """About how many jobs of its org start before a waiting one."""
+        """Return about how many jobs of its org start before a waiting one."""
         return await self._estimates.ahead(view.job)
 
     def now(self) -> Instant:
-        """The time by which stored times are to be read."""
+        """Return the time to compare stored times with."""
         return self._clock.now()
 
     def phase(self, view: JobView) -> Phase:
-        """The phase alone, which costs nothing."""
+        """Return the phase alone, without a query."""
         return phase(view.job, view.lease_expires_at, self._clock.now(), self._settings.lease_seconds)
 
 
 def reads_for(store: Store, caller: Caller) -> TenantReads:
-    """The one way from a caller to records."""
+    """Return the reads for a caller: the only way to records."""
     tenant = store.tenant(caller.org_id)
     job_id = None if caller.grant is None else caller.grant.job_id
     return tenant if job_id is None else OneJobReads(store, tenant, caller.org_id, job_id)
 
 
 class OneJobReads:
-    """The reads of an org in which there is one job. Any other is not there, and is not looked for either."""
+    """The reads of an org restricted to one job. Any other job is not found, and not even queried."""
 
     def __init__(self, store: Store, tenant: TenantReads, org_id: str, job_id: str) -> None:
         self._store = store
@@ -150,14 +150,14 @@ class OneJobReads:
             return EventLogPage([], more=False, over=True)
         return await self._tenant.log(job_id, after=after, limit=limit, most_bytes=most_bytes)
 
-    async def feed(self, wish: FeedRequest) -> FeedPage:  # noqa: ARG002 - the log of the job has it all
+    async def feed(self, wish: FeedRequest) -> FeedPage:  # noqa: ARG002 - the log of the job has its events
         return FeedPage([], None, more=False)
 
     async def results(self, job_id: str) -> list[Snapshot]:
         return await self._tenant.results(job_id) if job_id == self._job_id else []
 
     async def result(self, result_id: str, *, latest: bool, payload: bool = True) -> ResultView | None:
-        # Whose it is comes first: reading another job's result, only to drop it, would take longer than finding none.
+        # The owner is checked first: reading another job's result and dropping it would take longer than finding none.
         if await self._store.access.find("result", result_id) != self._owner:
             return None
         return await self._tenant.result(result_id, latest=latest, payload=payload)

@@ -1,4 +1,4 @@
-"""How many requests may stay at once: streams, long polls and waits for a result, of one credential, org and in all."""
+"""Limits on what requests hold at once: slots for streams, long polls and waits, and memory for large responses."""
 
 import math
 from collections import Counter
@@ -14,15 +14,15 @@ from langlauf.domain.errors import NoStreamSlot, ResponseMemoryFull
 SlotKind = Literal["stream", "poll", "wait"]
 
 _KIND, _LEVEL = "slot-kind", "slot-level"
-#: whose limit it is, by the length of the name that is counted
+#: whose limit it is, by the length of the counted name
 _SCOPES: tuple[Literal["all"], Literal["org"], Literal["credential"]] = ("all", "org", "credential")
 
 
 class StreamSlots:
-    """Counts requests that stay. Each takes a connection and some memory, whatever it waits for, so all count alike.
+    """Counts streams, long polls and waits. Each holds a connection and some memory, so all count alike.
 
-    A request counts for its org and, within it, for the credential it came with: see `Caller.counted_as`. Each level
-    may take the part `share` of what the level above it may.
+    A request counts for its org and, within it, for its credential: see `Caller.counted_as`. Each level may take the
+    fraction `share` of the level above.
     """
 
     def __init__(self, *, most_of_org: int, most: int, share: float = 1.0, memory: LimitMemory | None = None) -> None:
@@ -33,27 +33,27 @@ class StreamSlots:
         self._refusals = RateLimits({RateKind.REFUSAL: REFUSALS}, memory=memory)
 
     def taken(self, kind: SlotKind) -> int:
-        """How many of a kind stay now."""
+        """Return the number of open requests of a kind."""
         return self._memory.count((_KIND, kind))
 
     def take(self, counted_as: Sequence[str], kind: SlotKind) -> "StreamSlot":
-        """A place for as long as the block lasts; raises `NoStreamSlot` where none is left."""
+        """Take a slot until the block ends; raise `NoStreamSlot` where none is left."""
         limits = {
             (_LEVEL, *counted_as[: depth + 1]): math.ceil(self._most_of_org * self._share**depth)
             for depth in range(len(counted_as))
         }
         limits[_LEVEL,] = self._most
-        place = StreamSlot(self._memory, [(_KIND, kind), *limits])
+        slot = StreamSlot(self._memory, [(_KIND, kind), *limits])
         for name, limit in limits.items():
             if self._memory.count(name) > limit:
-                place.__exit__()
+                slot.__exit__()
                 scope = _SCOPES[min(len(name) - 1, 2)]
                 raise NoStreamSlot(scope, is_flood=self._refusals.is_flood(*counted_as))
-        return place
+        return slot
 
 
 class StreamSlot:
-    """A place that is taken until its block is left."""
+    """A slot that is taken until its block ends."""
 
     __slots__ = ("_memory", "_names")
 
@@ -72,7 +72,7 @@ class StreamSlot:
 
 
 class ResponseMemory:
-    """Counts the bytes that are in memory only because an answer is made or sent."""
+    """Counts the bytes held in memory to build or send responses."""
 
     def __init__(self, *, most_of_org: int, most: int) -> None:
         self.most_of_org = most_of_org
@@ -82,12 +82,12 @@ class ResponseMemory:
 
     @property
     def taken(self) -> int:
-        """How many bytes are taken."""
+        """Return the number of bytes taken."""
         return self.orgs.total()
 
     @contextmanager
     def share(self, org_id: str) -> "Iterator[MemoryShare]":
-        """One answer's part of it, for as long as the block lasts."""
+        """Open the share of one response, until the block ends."""
         part = MemoryShare(self, org_id)
         try:
             yield part
@@ -96,46 +96,46 @@ class ResponseMemory:
 
 
 class MemoryShare:
-    """What one answer takes, step by step.
+    """The memory of one response, taken step by step.
 
-    It is refused because of what others take and never because of its own size alone: else what is larger than the
-    room could never be had.
+    Only the memory of other responses can refuse it, never its own size alone: otherwise a response larger than the
+    limit could never be sent.
     """
 
-    def __init__(self, room: ResponseMemory, org_id: str) -> None:
-        self._room = room
+    def __init__(self, memory: ResponseMemory, org_id: str) -> None:
+        self._memory = memory
         self._org_id = org_id
         self._own = 0
         self._common: list[tuple[Hashable, int]] = []
 
     def take(self, size: int, common: Hashable | None = None) -> None:
         """Reserve so many bytes more; a common part counts once. Raise `ResponseMemoryFull` if too little is left."""
-        if common is None or not self._room.shares[common, size]:
+        if common is None or not self._memory.shares[common, size]:
             self._refuse(size)
-            self._room.orgs[self._org_id] += size
+            self._memory.orgs[self._org_id] += size
         if common is None:
             self._own += size
         else:
-            self._room.shares[common, size] += 1
+            self._memory.shares[common, size] += 1
             self._common.append((common, size))
 
     def _refuse(self, size: int) -> None:
-        room = self._room
+        memory = self._memory
         own = self._own + sum(taken for _, taken in self._common)
-        if own < room.orgs[self._org_id] > room.most_of_org - size:
+        if own < memory.orgs[self._org_id] > memory.most_of_org - size:
             raise ResponseMemoryFull("org")
-        if own < room.taken > room.most - size:
+        if own < memory.taken > memory.most - size:
             raise ResponseMemoryFull("all")
 
     def leave(self) -> None:
-        """Gives back what it took."""
+        """Give back what it took."""
         free, self._own = self._own, 0
         common, self._common = self._common, []
         for one in common:
-            self._room.shares[one] -= 1
-            if not self._room.shares[one]:  # no other answer shares it
-                del self._room.shares[one]
+            self._memory.shares[one] -= 1
+            if not self._memory.shares[one]:  # no other response shares it
+                del self._memory.shares[one]
                 free += one[1]
-        self._room.orgs[self._org_id] -= free
-        if not self._room.orgs[self._org_id]:
-            del self._room.orgs[self._org_id]
+        self._memory.orgs[self._org_id] -= free
+        if not self._memory.orgs[self._org_id]:
+            del self._memory.orgs[self._org_id]

@@ -1,4 +1,4 @@
-"""The use cases together, as HTTP, pages and Python callers get them."""
+"""All use cases together, for the API, the pages and Python callers."""
 
 import msgspec
 
@@ -20,7 +20,7 @@ from langlauf.service.webhooks import WebhookService
 
 
 class Services(msgspec.Struct, frozen=True):
-    """Everything a caller may do."""
+    """All use cases of one application."""
 
     registry: Registry
     submissions: SubmitService

@@ -1,4 +1,4 @@
-"""Reads that several want at the same moment, done once."""
+"""Shared reads: concurrent callers of the same read share one query."""
 
 import asyncio
 import time
@@ -7,16 +7,16 @@ from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
-#: What takes long to find out is kept longer: looking takes at most a sixth of the time.
+#: Slow reads are cached longer: reading takes at most a sixth of the time.
 _KEPT_PER_SECOND_OF_LOOKING = 5
 _LONGEST_KEPT = 5.0
 
 
 class SingleFlight(Generic[T]):
-    """Lets those who want the same join a read that is under way.
+    """Lets concurrent callers with the same key join a read in progress.
 
-    Such a read began before they came, so what it did not find may be there by now: where it is not `news`, they read
-    again. Whatever it found is as good for them, because a log is only appended to.
+    That read began before they came, so it may have missed what they wait for: where it found no `news`, they read
+    again. What it did find is valid for them, because a log is append-only.
     """
 
     def __init__(self, news: Callable[[T], bool]) -> None:
@@ -24,7 +24,7 @@ class SingleFlight(Generic[T]):
         self._under_way: dict[Hashable, asyncio.Task[T]] = {}
 
     async def get(self, key: Hashable, read: Callable[[], Awaitable[T]]) -> T:
-        """What is read under a key. Who leaves early disturbs nobody."""
+        """Return what is read under a key. A caller that is cancelled does not affect the others."""
         joined = self._under_way.get(key)
         if joined is not None:
             found = await asyncio.shield(joined)
@@ -39,7 +39,7 @@ class SingleFlight(Generic[T]):
         def forget(task: asyncio.Task[T]) -> None:
             del self._under_way[key]
             if not task.cancelled():
-                task.exception()  # seen here, also where nobody waits for it any more
+                task.exception()  # retrieved, also when no caller is left
 
         task = self._under_way[key] = asyncio.create_task(run(), name="shared read")
         task.add_done_callback(forget)
@@ -47,7 +47,7 @@ class SingleFlight(Generic[T]):
 
 
 class BatchedReads(Generic[K, T]):
-    """Reads many things by their keys at once: who asks while a read is under way goes with the next."""
+    """Batches reads by key: callers during a read go into the next batch."""
 
     def __init__(self, read: Callable[[Sequence[K]], Awaitable[Mapping[K, T]]]) -> None:
         self._read = read
@@ -55,7 +55,7 @@ class BatchedReads(Generic[K, T]):
         self._reading: asyncio.Task[None] | None = None
 
     async def get(self, key: K) -> T | None:
-        """What is there now under a key; None where nothing is."""
+        """Return the current value of a key; None where there is none."""
         future: asyncio.Future[T | None] = asyncio.get_running_loop().create_future()
         self._waiting.append((key, future))
         if self._reading is None:
@@ -65,7 +65,7 @@ class BatchedReads(Generic[K, T]):
     async def _run(self) -> None:
         try:
             while self._waiting:
-                await asyncio.sleep(0)  # who comes in the same turn of the loop goes with it
+                await asyncio.sleep(0)  # callers of the same loop iteration join the batch
                 batch, self._waiting = self._waiting, []
                 await self._answer(batch)
         finally:
@@ -76,10 +76,10 @@ class BatchedReads(Generic[K, T]):
         failed: Exception | None = None
         try:
             found = await self._read(list({key for key, _ in batch}))
-        except Exception as error:  # noqa: BLE001 - it is the answer to each who asked
+        except Exception as error:  # noqa: BLE001 - every caller of the batch gets it
             failed = error
         for key, future in batch:
-            if future.done():  # who asked went away
+            if future.done():  # its caller was cancelled
                 continue
             if failed is None:
                 future.set_result(found.get(key))
@@ -88,9 +88,9 @@ class BatchedReads(Generic[K, T]):
 
 
 class CachedRead(Generic[T]):
-    """Something that is looked up at most once a second; concurrent callers share one look.
+    """A value that is read at most once a second; concurrent callers share one read.
 
-    While a look is under way the last value is good enough for a few seconds more: a slow read holds up one caller.
+    During a read the last value stays valid for a few more seconds: a slow read delays one caller only.
     """
 
     def __init__(self, look: Callable[[], Awaitable[T]], fresh_seconds: float) -> None:
@@ -102,14 +102,14 @@ class CachedRead(Generic[T]):
         self._looking: asyncio.Task[T] | None = None
 
     async def get(self, enough: Callable[[T], bool] = lambda _: True) -> T:
-        """What was found a moment ago, where that is enough; else what is found now."""
+        """Return the cached value where it is recent and satisfies `enough`; else read it."""
         kept, now = self._kept, time.monotonic()
         if kept is not None and enough(kept):
             usable = self._until if self._looking is None else self._found_at + _LONGEST_KEPT
             if self._fresh_seconds and now < usable:
                 return kept
         if self._looking is not None:
-            found = await asyncio.shield(self._looking)  # it began before this caller came
+            found = await asyncio.shield(self._looking)  # it began before this call
             if self._fresh_seconds and enough(found):
                 return found
         return await asyncio.shield(self._looking or self._start())
@@ -130,4 +130,4 @@ class CachedRead(Generic[T]):
     def _looked(self, task: asyncio.Task[T]) -> None:
         self._looking = None
         if not task.cancelled():
-            task.exception()  # seen here, also where its callers have gone
+            task.exception()  # retrieved, also when no caller is left

@@ -1,4 +1,4 @@
-"""Accepting work: a checked request becomes a durable job, or a clear refusal."""
+"""Submitting: a validated request becomes a durable job, or is refused with a reason."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ from langlauf.store.protocol import Store
 from langlauf.telemetry.metrics import SUBMISSIONS
 from langlauf.telemetry.tracing import start_span
 
-#: What metrics call what became of an order.
+#: Metric labels of the outcomes of a submission.
 _OUTCOMES: dict[type, str] = {
     Accepted: "accepted",
     Replayed: "replayed",
@@ -45,11 +45,11 @@ _OUTCOMES: dict[type, str] = {
 
 
 class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody wants done. None leaves the analysis' own rule in force."""
+    """A submission. None leaves the default of the analysis in force."""
 
     analysis: str | None = None
     input: dict[str, Any]
-    #: whether it is known that the input holds nothing that cannot be kept
+    #: whether the input is known to contain only storable values
     checked: bool = False
     timeout_seconds: float | None = None
     max_retries: int | None = None
@@ -58,14 +58,14 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     idempotency_key: str | None = None
     retry_of: str | None = None
     resume: bool = False
-    #: whom to tell of the end, as it was asked for
+    #: notifications to validate and add
     notify: NotifyOptions | None = None
-    #: whom else to tell: what was asked for, and checked, before
+    #: subscriptions validated before, such as those of a retried job
     subscriptions: tuple[Subscription, ...] = ()
 
 
 class SubmitService:
-    """Turns orders into jobs."""
+    """Turns submissions into jobs."""
 
     def __init__(
         self, store: Store, registry: Registry, settings: Settings, estimates: Estimates, clock: Clock
@@ -76,10 +76,10 @@ class SubmitService:
         self._settings = settings
         self._clock = clock
         self._notices = NotifyValidator(store, settings)
-        self._under_way = 0
+        self._in_progress = 0
 
     def analysis_for(self, name: str | None) -> Analysis:
-        """The analysis an order names, or the default one."""
+        """Return the named analysis, or the default one."""
         name = self._registry.default if name is None else name
         analysis = None if name is None else self._registry.get(name)
         if analysis is None:
@@ -87,13 +87,13 @@ class SubmitService:
             raise InvalidInput("analysis", f"there is no analysis {name!r}; registered are: {known}")
         return analysis
 
-    async def submit(self, caller: Caller, order: SubmitRequest) -> SubmitOutcome:
-        """Checks the order, and writes the job in one transaction.
+    async def submit(self, caller: Caller, request: SubmitRequest) -> SubmitOutcome:
+        """Validate the request, and write the job in one transaction.
 
-        More than the process can do soon is refused here, before it is accepted: what was accepted is always kept.
+        Refuses more concurrent submissions than the process can handle soon: an accepted job is never dropped.
         """
         try:
-            submitted = await self._bounded(caller, order)
+            submitted = await self._bounded(caller, request)
         except InvalidInput:
             SUBMISSIONS.add("invalid")
             raise
@@ -103,81 +103,81 @@ class SubmitService:
         SUBMISSIONS.add(_OUTCOMES[type(submitted)])
         return submitted
 
-    async def _bounded(self, caller: Caller, order: SubmitRequest) -> SubmitOutcome:
-        if self._under_way >= self._settings.max_submitting:
-            raise Overloaded(f"{self._under_way} submissions are under way; nothing more is accepted")
-        self._under_way += 1
+    async def _bounded(self, caller: Caller, request: SubmitRequest) -> SubmitOutcome:
+        if self._in_progress >= self._settings.max_submitting:
+            raise Overloaded(f"{self._in_progress} submissions are in progress; nothing more is accepted")
+        self._in_progress += 1
         try:
-            return await self._submit(caller, order)
+            return await self._submit(caller, request)
         finally:
-            self._under_way -= 1
+            self._in_progress -= 1
 
-    async def _submit(self, caller: Caller, order: SubmitRequest) -> SubmitOutcome:
-        analysis = self.analysis_for(order.analysis)
+    async def _submit(self, caller: Caller, request: SubmitRequest) -> SubmitOutcome:
+        analysis = self.analysis_for(request.analysis)
         with start_span("submit", caller.trace, "producer", analysis=analysis.name, org_id=caller.org_id) as span:
-            submitted = await self._write(caller, order, analysis, span.trace)
+            submitted = await self._write(caller, request, analysis, span.trace)
             span.set_attributes(answer=type(submitted).__name__.lower())
             if isinstance(submitted, Accepted):
                 span.set_attributes(job_id=submitted.job.job_id)
             return submitted
 
     async def _write(
-        self, caller: Caller, order: SubmitRequest, analysis: Analysis, trace: Trace | None
+        self, caller: Caller, request: SubmitRequest, analysis: Analysis, trace: Trace | None
     ) -> SubmitOutcome:
-        large = not is_small(order.input)
-        payload = await run_in_thread(_payload, analysis, order) if large else _payload(analysis, order)
-        subscriptions = order.subscriptions
-        if order.notify is not None:
-            subscriptions += await self._notices.subscriptions(caller.org_id, order.notify)
+        large = not is_small(request.input)
+        payload = await run_in_thread(_payload, analysis, request) if large else _payload(analysis, request)
+        subscriptions = request.subscriptions
+        if request.notify is not None:
+            subscriptions += await self._notices.subscriptions(caller.org_id, request.notify)
         now = self._clock.now()
         job = JobRecord(
             job_id=new_id(),
             org_id=caller.org_id,
             analysis=analysis.name,
             status=Status.QUEUED,
-            priority_class=order.priority_class,
+            priority_class=request.priority_class,
             request_payload_hash=payload_hash(analysis.name, payload),
             request_payload_ref=INLINE_REF,
             queued_at=now,
             updated_at=now,
-            timeout_seconds=_timeout(analysis, order.timeout_seconds),
-            max_retries=analysis.max_retries if order.max_retries is None else order.max_retries,
+            timeout_seconds=_timeout(analysis, request.timeout_seconds),
+            max_retries=analysis.max_retries if request.max_retries is None else request.max_retries,
             trace_id=trace.trace_id if trace else caller.trace_id,
             request_id=caller.request_id,
             traceparent=trace.traceparent if trace else None,
             tracestate=trace.tracestate if trace else None,
             requested_by_user_id=caller.user_id,
             api_key_id=caller.api_key_id,
-            retry_of=order.retry_of,
+            retry_of=request.retry_of,
         )
         expected = await self._estimates.expected(job, now)
         new = NewJob(
             job=msgspec.structs.replace(job, estimated_seconds=expected),
             payload=payload,
-            idempotency_key=order.idempotency_key,
-            refuse_duplicate=not (analysis.duplicates or order.allow_duplicate),
-            resume_from=order.retry_of if order.resume else None,
+            idempotency_key=request.idempotency_key,
+            refuse_duplicate=not (analysis.duplicates or request.allow_duplicate),
+            resume_from=request.retry_of if request.resume else None,
             max_waiting_org=self._settings.max_waiting_org,
             max_waiting_all=self._settings.max_waiting_all,
             max_waiting_analysis=analysis.queue_limit,
             subscriptions=subscriptions,
         )
         submitted = await self._store.submit(new)
-        if isinstance(submitted, Replayed) and submitted.job.retry_of != order.retry_of:
-            return KeyReused()  # the same input, but another wish: to retry a job is not to submit it
+        if isinstance(submitted, Replayed) and submitted.job.retry_of != request.retry_of:
+            return KeyReused()  # the same input, but to retry a job is not to submit it
         if isinstance(submitted, QueueFull):
             seconds = await self._estimates.retry_after(submitted, job.org_id, job.analysis, now)
             return msgspec.structs.replace(submitted, retry_after=seconds)
         return submitted
 
 
-def _payload(analysis: Analysis, order: SubmitRequest) -> str:
-    """The input as it is stored; raises `InvalidInput` where it cannot be."""
-    if not order.checked and (flaw := first_flaw(msgspec.to_builtins(order.input, str_keys=True))):
+def _payload(analysis: Analysis, request: SubmitRequest) -> str:
+    """Return the input as it is stored; raise `InvalidInput` where it is not valid."""
+    if not request.checked and (flaw := first_flaw(msgspec.to_builtins(request.input, str_keys=True))):
         raise InvalidInput(flaw.split(":")[0], flaw)
-    return canonical_json(read_input(analysis.input_type, order.input))
+    return canonical_json(read_input(analysis.input_type, request.input))
 
 
 def _timeout(analysis: Analysis, wished: float | None) -> float:
-    """A request can only lower the limit."""
+    """Return the timeout: a request can only lower the limit."""
     return analysis.timeout if wished is None else min(analysis.timeout, wished)

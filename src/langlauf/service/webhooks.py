@@ -1,7 +1,7 @@
-"""The endpoints of an org: made, changed, tried, and what became of each message to them.
+"""Webhook endpoints of an org: managed, tested, and the deliveries to them.
 
-The secret of an endpoint is shown when it is made, and never again: it is made anew from what this store keeps, the
-endpoint and the number of the secret whenever something is signed.
+The secret of an endpoint is shown when it is created, and never again. It is not stored: it is derived from a secret
+of this store, the endpoint and the version of its secret whenever a message is signed.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -37,22 +37,22 @@ from langlauf.domain.webhook import (
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store, TenantReads
 
-#: How long the secret before stays good unless somebody says otherwise: receivers change over in peace.
+#: How long the previous secret stays valid by default, so that receivers can change over.
 USUAL_OVERLAP = 86_400.0
-#: How long it may at the most.
+#: The longest overlap.
 LONGEST_OVERLAP = 30 * 86_400.0
-#: Of one message so many attempts are shown; it has no more unless it was replayed often.
+#: At most this many attempts of a message are shown; only a message that was replayed often has more.
 MOST_ATTEMPTS = 100
-#: So many messages are replayed at once, and no more.
+#: At most this many messages are replayed by one call.
 MOST_REPLAYED = 1_000
 TEST_TYPE = "api.analyze.webhook.test"
 SWITCHED_OFF = "switched off"
-#: How an endpoint is doing, in one word.
+#: Health of an endpoint, in one word.
 EndpointHealth = Literal["working", "failing", "paused", "disabled"]
 
 
 class EndpointExists(LanglaufError):
-    """The org has an endpoint for that address already."""
+    """The org has an endpoint for that URL already."""
 
 
 class TooManyEndpoints(LanglaufError):
@@ -60,37 +60,37 @@ class TooManyEndpoints(LanglaufError):
 
 
 class EndpointDisabled(LanglaufError):
-    """Nothing is sent to an endpoint that is switched off, or that is no longer there."""
+    """Nothing is sent to an endpoint that is switched off or removed."""
 
 
 class CreatedEndpoint(NamedTuple):
-    """An endpoint with a new secret, which nobody can read again."""
+    """An endpoint with its new secret, which cannot be read again."""
 
     endpoint: WebhookEndpoint
     secret: str
 
 
 class SendResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came back when something was sent once."""
+    """The result of sending once."""
 
-    #: whether the receiver took it
+    #: whether the receiver accepted it
     taken: bool
     seconds: float
     status_code: int | None = None
     error: str | None = None
-    #: the beginning of what the receiver answered, without secrets
+    #: the beginning of the receiver's response, without secrets
     reply: str | None = None
 
 
 class DeliveryWithAttempts(NamedTuple):
-    """One message to the world outside, and every attempt to send it, the last one first."""
+    """A delivery with all its attempts, the last one first."""
 
     message: Notification
     attempts: list[DeliveryAttempt]
 
 
 class WebhookRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Something to send at once: for whom, where, under which id, signed with what."""
+    """A request to send at once."""
 
     org_id: str
     url: str
@@ -99,12 +99,12 @@ class WebhookRequest(msgspec.Struct, frozen=True, kw_only=True):
     secrets: tuple[bytes, ...]
 
 
-#: Sends once, through the same guards as every delivery.
+#: Sends once, with the same SSRF checks as every delivery.
 SendOnce = Callable[[WebhookRequest], Awaitable[SendResult]]
 
 
 class WebhookService:
-    """What can be done with an org's endpoints and deliveries."""
+    """Manages an org's endpoints and deliveries."""
 
     def __init__(self, store: Store, settings: Settings, send: SendOnce) -> None:
         self._store = store
@@ -113,24 +113,24 @@ class WebhookService:
 
     @property
     def clock(self) -> Clock:
-        """The time that deliveries go by."""
+        """Return the clock of deliveries."""
         return self._store.clock
 
     def _reads(self, org_id: str) -> TenantReads:
         return self._store.tenant(org_id)
 
     async def endpoints(self, org_id: str) -> list[WebhookEndpoint]:
-        """The org's endpoints, oldest first."""
+        """Return the org's endpoints, oldest first."""
         return await self._reads(org_id).endpoints()
 
     async def one(self, org_id: str, endpoint_id: str) -> WebhookEndpoint | None:
-        """One of them."""
+        """Return one endpoint, or None."""
         return next((one for one in await self.endpoints(org_id) if one.endpoint_id == endpoint_id), None)
 
     async def add(
         self, org_id: str, url: str, *, name: str = "", subjects: Sequence[Subject] = FINAL_SUBJECTS
     ) -> CreatedEndpoint:
-        """A new endpoint. What its address must not be is told now; what it stands for, whenever it is called."""
+        """Add an endpoint. Its URL is validated now; the addresses behind its name are checked at every delivery."""
         try:
             target = read_webhook_url(
                 url, allowed_networks(self._settings.webhook_allow, org_id), own=self._settings.public_url
@@ -164,8 +164,8 @@ class WebhookService:
         subjects: Sequence[Subject] | None = None,
         enabled: bool | None = None,
     ) -> WebhookEndpoint | None:
-        """Changes what is named; None where there is no such endpoint."""
-        if await self.one(org_id, endpoint_id) is None:  # a stranger's wish ends with a look, as one for nothing does
+        """Change the given fields; None where there is no such endpoint."""
+        if await self.one(org_id, endpoint_id) is None:  # another org's endpoint costs one read, as none does
             return None
         change = EndpointChange(
             org_id=org_id,
@@ -180,7 +180,7 @@ class WebhookService:
     async def rotate(
         self, org_id: str, endpoint_id: str, *, overlap_seconds: float = USUAL_OVERLAP
     ) -> CreatedEndpoint | None:
-        """A new secret. Until the time is over both sign, so that nothing is refused while a receiver changes over."""
+        """Create a new secret. During the overlap both secrets sign, so that no receiver refuses a message."""
         if not 0 <= overlap_seconds <= LONGEST_OVERLAP:
             raise InvalidInput("overlap", f"overlap must be at most {LONGEST_OVERLAP:g} seconds")
         if await self.one(org_id, endpoint_id) is None:
@@ -190,15 +190,15 @@ class WebhookService:
         return None if changed is None else await self._with_secret(changed)
 
     async def remove(self, org_id: str, endpoint_id: str) -> bool:
-        """Forgets an endpoint; what waits for it is given up. False where there is no such one."""
+        """Remove an endpoint and give up its pending messages. False where there is none."""
         if await self.one(org_id, endpoint_id) is None:
             return False
         return await self._store.deliveries.remove_endpoint(org_id, endpoint_id)
 
     async def test(self, org_id: str, endpoint_id: str) -> SendResult | None:
-        """Sends a signed event that tells of no job, at once, and says what came back. None where there is no such one.
+        """Send a signed test event at once, and return the result. None where there is no such endpoint.
 
-        It is sent once, and not noted: how an endpoint is doing is told by real messages.
+        It is sent once and not recorded: the health of an endpoint comes from real messages.
         """
         endpoint = await self.one(org_id, endpoint_id)
         if endpoint is None:
@@ -211,11 +211,11 @@ class WebhookService:
         return await self._send(parcel)
 
     async def deliveries(self, org_id: str, which: DeliveryFilter) -> list[Notification]:
-        """The org's messages to the world outside, newest first."""
+        """Return the org's deliveries, newest first."""
         return await self._reads(org_id).deliveries(which)
 
     async def delivery(self, org_id: str, notification_id: str) -> DeliveryWithAttempts | None:
-        """One of them, with every attempt to send it."""
+        """Return one delivery with its attempts, or None."""
         reads = self._reads(org_id)
         message = await reads.delivery(notification_id)
         if message is None:
@@ -223,7 +223,7 @@ class WebhookService:
         return DeliveryWithAttempts(message, await reads.delivery_attempts(notification_id, limit=MOST_ATTEMPTS))
 
     async def replay(self, org_id: str, notification_id: str) -> Notification | None:
-        """Sends a message again under its old id, also one that arrived; one that waits is left as it is."""
+        """Send a message again under its id, also one that was delivered; a pending one is left as it is."""
         if await self._reads(org_id).delivery(notification_id) is None:
             return None
         replayed = await self._store.deliveries.replay(
@@ -235,7 +235,7 @@ class WebhookService:
         return message
 
     async def replay_failed(self, org_id: str, endpoint_id: str, *, since: Instant | None = None) -> int | None:
-        """Sends again what an endpoint did not take; how many messages that are, None where there is no such one."""
+        """Send again what an endpoint did not accept; return how many messages, or None without such an endpoint."""
         endpoint = await self.one(org_id, endpoint_id)
         if endpoint is None:
             return None
@@ -245,9 +245,9 @@ class WebhookService:
         return await self._store.deliveries.replay(wish)
 
     def org_secrets(self, org_id: str) -> list[str]:
-        """What signs for the addresses that jobs of the org name: its secret and, while it changes, the one before.
+        """Return the secrets for webhooks that jobs name: the org's and, during a change, the previous one.
 
-        None where the operator has set no secret to make them from.
+        Empty where the operator has set no secret to derive them from.
         """
         return [secret_text(org_secret(read_secret(one), org_id)) for one in self._settings.webhook_secret or ()]
 
@@ -256,7 +256,7 @@ class WebhookService:
         return CreatedEndpoint(endpoint, secret_text(secret))
 
     async def _secrets(self, endpoint: WebhookEndpoint, now: Instant) -> tuple[bytes, ...]:
-        """What signs at that time: its secret and, while receivers change over, the one before."""
+        """Return the secrets that sign at that time: the current one and, during the overlap, the previous one."""
         master = await self._store.access.signing_secret(ENDPOINT_SECRETS_PURPOSE)
         versions = [endpoint.version]
         if endpoint.former_until is not None and endpoint.former_until > now and endpoint.version > 1:
@@ -265,7 +265,7 @@ class WebhookService:
 
 
 def endpoint_health(endpoint: WebhookEndpoint, now: Instant) -> EndpointHealth:
-    """How an endpoint is doing: switched off, left alone for a while, in trouble, or well."""
+    """Return the health of an endpoint: disabled, paused, failing or working."""
     if endpoint.disabled_at is not None:
         return "disabled"
     if endpoint.paused_until is not None and endpoint.paused_until > now:
@@ -286,7 +286,7 @@ def _usable_subjects(subjects: Sequence[Subject]) -> tuple[Subject, ...]:
 
 
 def _test_event(endpoint: WebhookEndpoint, message_id: str, now: Instant, public_url: str | None) -> bytes:
-    """A CloudEvent like any other, except that it tells of no job."""
+    """Return a CloudEvent without a job."""
     moment = to_datetime(now)
     event = {
         "specversion": "1.0",
