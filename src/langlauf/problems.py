@@ -1,4 +1,4 @@
-"""One error shape on the wire: problem details (RFC 9457) with `ok`, `error`, `message` and `request_id`."""
+"""HTTP errors: problem details (RFC 9457) with `ok`, `error`, `message` and `request_id`."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-#: What selects an answer; a cache between must know.
+#: Headers that select a response, for caches in between.
 VARY = "Authorization, X-API-Key, Cookie, X-Org-Id, X-Tenant-Id, Accept, Prefer"
-#: What each code means, in a sentence that does not change from case to case.
+#: The meaning of each code, the same in every case.
 TITLES: Mapping[str, str] = {
     "bad_request": "The request cannot be read as it is",
     "unauthorized": "The request needs a valid key",
@@ -36,7 +36,7 @@ TITLES: Mapping[str, str] = {
 }
 
 
-#: Codes that a failed job has and no request; a caller who waits for such a job meets them too.
+#: Codes of failed jobs, which a request that waits for such a job gets too.
 JOB_TITLES: Mapping[str, str] = {
     "timeout_max_retries": "Every attempt took too long",
     "network_error": "Another service could not be reached",
@@ -71,7 +71,7 @@ class Problem(Exception):
         **members: Any,
     ) -> None:
         super().__init__(message)
-        #: in seconds, how long it is held back: told at once, a flood would come back at once
+        #: seconds by which the response is delayed: an instant refusal would speed up a flood
         self.after = after
         self.status = status
         self.code = code
@@ -84,12 +84,12 @@ class Problem(Exception):
 
 
 def bad_request(message: str, field: str | None = None) -> Problem:
-    """400, naming the field where there is one."""
+    """Return a 400 that names the field where there is one."""
     return Problem(400, "bad_request", message, field=field)
 
 
 def unauthorized() -> Problem:
-    """401, the same to the byte for a key that is missing, malformed, unknown, revoked or expired."""
+    """Return a 401, the same to the byte for a key that is missing, malformed, unknown, revoked or expired."""
     return Problem(
         401,
         "unauthorized",
@@ -99,16 +99,16 @@ def unauthorized() -> Problem:
 
 
 def forbidden(message: str) -> Problem:
-    """403: the caller is known, and may not do this."""
+    """Return a 403: the caller is known, and may not do this."""
     return Problem(403, "forbidden", message)
 
 
 def not_found() -> Problem:
-    """The one 404: of another org, never there, or gone, all the same to the byte."""
+    """Return a 404, the same to the byte for a record of another org, a missing one and a removed one."""
     return Problem(404, "not_found", "There is nothing here, or it is not yours to see.")
 
 
-#: As RFC 9110 has them; Python does since 3.13.
+#: As in RFC 9110; Python follows it since 3.13.
 _PHRASES = {
     413: "Content Too Large",
     414: "URI Too Long",
@@ -118,22 +118,22 @@ _PHRASES = {
 
 
 def type_of(code: str, base: str) -> str:
-    """Where a code is explained, seen from the caller; an analysis' own code has no page."""
+    """Return the URL that explains a code; a code of an analysis has no page."""
     return f"{base}/problems/{code}" if code in TITLES or code in JOB_TITLES else _NO_PAGE
 
 
 def title_of(code: str, status: int) -> str:
-    """What a code means; for a code of an analysis' own, what the status means."""
+    """Return the meaning of a code; for a code of an analysis, that of the status."""
     return TITLES.get(code) or JOB_TITLES.get(code) or phrase_of(status)
 
 
 def phrase_of(status: int) -> str:
-    """Return what HTTP calls a status, whatever older versions of Python call it."""
+    """Return the reason phrase of a status, the same in every version of Python."""
     return _PHRASES.get(status) or HTTPStatus(status).phrase
 
 
 def problem_response(problem: Problem, request_id: str, base: str) -> Response:
-    """The problem as a response. An error is never cached. `base` is where the application is, seen from outside."""
+    """Return the response for a problem. It is never cached. `base` is the root URL of the application."""
     body = {
         "type": type_of(problem.code, base),
         "title": title_of(problem.code, problem.status),

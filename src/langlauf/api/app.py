@@ -1,4 +1,4 @@
-"""The ASGI application: routes, and the entrance before them."""
+"""The ASGI application: the table of routes, dispatch by path, and the authentication of each route."""
 
 from collections.abc import Awaitable, Callable, Container, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -29,15 +29,15 @@ from langlauf.server.asgi import path_within, transport_of
 from langlauf.server.large_response import limit_response_memory
 from langlauf.settings import Settings
 
-#: Makes the routes of the web pages, which lie above this room.
+#: Builds the routes of the web pages, which lie above this package.
 Pages = Callable[[ApiContext], Sequence[Route]]
-#: Makes what answers where no route does.
+#: Builds the application for paths without a route.
 Missing = Callable[[ApiContext], ASGIApp]
 Lifespan = Callable[[Any], AbstractAsyncContextManager[None]]
 
 
 class Application:
-    """Routes behind the entrance. The routes are made when the application runs: before, there is nothing to call."""
+    """Dispatches requests to routes. They are built at the first request: the use cases exist only while it runs."""
 
     def __init__(
         self,
@@ -62,11 +62,11 @@ class Application:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._lifespan(scope, receive, send)
-        else:  # an application that mounts this one goes on with its own scope; our server is done with it
+        else:  # a mounting application goes on to use its scope; our server does not
             await self._entrance(scope if transport_of(scope) else dict(scope), receive, send)
 
     def _find(self, scope: Scope) -> ASGIApp:
-        """What answers a request, by its address and its method."""
+        """Return the application for a request, by path and method."""
         context = self._current()
         if context is not self._made_for:
             self._routes = _by_shape([*api_routes(context, self._only), *self._pages(context)])
@@ -84,7 +84,7 @@ class Application:
 
 
 def _other_method(asked: str, methods: set[str]) -> Response:
-    """OPTIONS is told which methods an address knows, and every other one that it is not among them."""
+    """Answer OPTIONS with the methods of a path; raise 405 for any other method."""
     allow = {"Allow": ", ".join(sorted(methods | {"OPTIONS"}))}
     if asked != "OPTIONS":
         raise Problem(405, "method_not_allowed", "This address does not know that method.", headers=allow)
@@ -92,24 +92,24 @@ def _other_method(asked: str, methods: set[str]) -> Response:
 
 
 def _shape(path: str) -> tuple[str, int]:
-    """What a path and its route have in common: how it begins, and how many parts it has."""
+    """Return the first segment of a path and its number of segments, which a path shares with its route."""
     return path[1:].partition("/")[0], path.count("/")
 
 
 def _by_shape(routes: Sequence[Route]) -> dict[tuple[str, int], list[Route]]:
-    """Routes by their shape, so that a request is compared with a few of them."""
+    """Group routes by shape, so that a request is matched against a few of them."""
     found: dict[tuple[str, int], list[Route]] = {}
     for route in routes:
         found.setdefault(_shape(route.path), []).append(route)
     return found
 
 
-#: What a process without an API answers too.
+#: Operations that a process without the API also serves.
 SYSTEM = frozenset({"health", "ready", "metrics"})
 
 
 def system_application(context: Callable[[], ApiContext], lifespan: Lifespan, settings: Settings) -> Application:
-    """Health, readiness and metrics alone, for a process that serves nothing else."""
+    """Return an application with health, readiness and metrics only."""
     return Application(context, lifespan, lambda _: (), lambda _: _nothing_here, settings, only=SYSTEM)
 
 
@@ -118,7 +118,7 @@ async def _nothing_here(_: Scope, __: Receive, ___: Send) -> None:
 
 
 def api_routes(context: ApiContext, only: Container[str] | None = None) -> list[Route]:
-    """Every operation that is described, or those alone, each with what answers it."""
+    """Return a route for every operation, or for those in `only`, each with its handler."""
     submitting, results, system = SubmitHandler(context), ResultHandlers(context), SystemHandlers(context)
     jobs, description = JobHandlers(context, submitting), OpenApiHandler(context)
     keys, tokens, holding = KeyHandlers(context), TokenHandler(context), HoldHandlers(context)
@@ -180,7 +180,7 @@ Handler = Callable[[Request, Caller], Awaitable[Response]]
 
 
 class RouteHandler:
-    """A handler as an ASGI application: the entrance catches errors, so the framework's own wrapping is not needed."""
+    """A handler as an ASGI application. `ErrorMiddleware` catches errors, so Starlette's own wrapping is not needed."""
 
     def __init__(self, handler: OpenHandler, operation: str = PAGES) -> None:
         self._handler = handler
@@ -193,7 +193,7 @@ class RouteHandler:
 
 
 def open_route(operation: Operation, context: ApiContext, handler: OpenHandler) -> Route:
-    """An operation that everybody may call; HEAD comes with GET."""
+    """Return the route of an operation without authentication; HEAD comes with GET."""
     if operation.scope is not None:
         raise ValueError(f"{operation.name} needs the scope {operation.scope}")
     return Route(
@@ -202,13 +202,13 @@ def open_route(operation: Operation, context: ApiContext, handler: OpenHandler) 
 
 
 def guarded_route(operation: Operation, context: ApiContext, handler: Handler) -> Route:
-    """An operation that is called for an org; HEAD comes with GET."""
+    """Return the route of an operation that needs a caller; HEAD comes with GET."""
     scope, by_id = operation.scope, operation.by_id if context.settings.by_id else None
     if scope is None:
         raise ValueError(f"{operation.name} is open to everybody")
 
     async def checked(request: Request) -> Response:
-        # An address may only ever read: addresses are kept and shown in many places.
+        # A token in a URL may only read: URLs are logged and shared.
         in_address = pop_query_token(request) if operation.one_job and operation.method == "get" else None
         if by_id is not None:
             caller = await context.holder(request, by_id, in_address=in_address)
@@ -221,7 +221,7 @@ def guarded_route(operation: Operation, context: ApiContext, handler: Handler) -
                 store_may_be_away=operation.store_may_be_away,
             )
         response = await handler(request, caller)
-        if in_address is not None:  # what the address of this answer opens is nobody else's to keep
+        if in_address is not None:  # the URL holds a token: no cache may store the response
             response.headers.update(_SECRET_ADDRESS)
         return limit_response_memory(response, context.services.response_memory, caller.org_id)
 

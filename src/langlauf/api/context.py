@@ -1,4 +1,4 @@
-"""What every endpoint needs: the use cases, the settings, and who is calling."""
+"""What every handler needs: the use cases, the settings, and the authentication of the caller."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
@@ -29,12 +29,12 @@ from langlauf.settings import Settings
 
 
 class ApiContext(msgspec.Struct, frozen=True):
-    """Shared by the endpoints of one application."""
+    """Shared by the handlers of one application."""
 
     services: Services
     settings: Settings
     prefix: str
-    #: whether the workers and the upkeep of this process, if it has any, are alive
+    #: whether the workers and the maintenance of this process, if it has any, are alive
     alive: Callable[[], bool]
     rates: RateLimits
 
@@ -48,10 +48,10 @@ class ApiContext(msgspec.Struct, frozen=True):
         how: BrowserCheck = BY_SCRIPT,
         store_may_be_away: bool = False,
     ) -> Caller:
-        """Who calls, and that they may: raises the problem where there is no such caller, or where they may not.
+        """Authenticate and authorize the caller; raise 401, 403 or 429 otherwise.
 
-        `one_job` says that what is called for is part of a job, and so open to a token for that job.
-        `store_may_be_away` says that it shows nothing of any org: then who may was learnt, if need be, a while ago.
+        `one_job` allows a token for the job in the path.
+        `store_may_be_away` allows cached keys while the store is unavailable: for endpoints without data of an org.
         """
         shown = secret_in_headers(request)
         grant = await grant_of(
@@ -80,7 +80,7 @@ class ApiContext(msgspec.Struct, frozen=True):
     async def holder(
         self, request: Request, kind: Literal["job", "result"], *, in_address: str | None = None
     ) -> Caller:
-        """Whoever has the id of a job or a result, where that is enough: they call for its org, about its job."""
+        """Return a caller for the owner of a job or result, where the settings make its id enough to read it."""
         owner = await self.services.reads.owner(kind, request.path_params[f"{kind}_id"])
         if owner is None:
             raise not_found()
@@ -97,7 +97,7 @@ class ApiContext(msgspec.Struct, frozen=True):
         return caller
 
     async def _shown_for(self, request: Request, org_id: str, in_address: str | None) -> Grant | None:
-        """Return the good credential of an org that a request shows although it needs none; ignore any other."""
+        """Return a valid credential of the org that a request carries although it needs none; ignore any other."""
         try:
             shown = secret_in_headers(request)
             grant = await grant_of(self.services.authenticator, self.services.tokens, shown, in_address)
@@ -109,16 +109,16 @@ class ApiContext(msgspec.Struct, frozen=True):
         return grant if theirs else None
 
     def limit_wrong_keys(self, request: Request) -> None:
-        """Count a key that was shown and is not good; raise where the client's address has shown too many."""
+        """Count a wrong key; raise 429 where the client's address has sent too many."""
         peer = request.client.host if request.client else None
         limit_wrong_keys(self.rates, trusted_proxies(self.settings).client_of(peer, request.scope["headers"]))
 
     def links(self, request: Request) -> ApiLinks:
-        """Absolute addresses where the public one is known, else paths that also work under a mount point."""
+        """Return the base of links: the public URL where it is set, else a path that also works under a mount point."""
         return ApiLinks(root_url(request.scope, self.settings.public_url) + self.prefix)
 
     async def body(self, request: Request, *, optional: bool = False) -> dict[str, Any]:
-        """The request's JSON object within the limits."""
+        """Return the JSON object in the request's body, within the limits."""
         limits = self.settings
         return await read_object(
             request,
@@ -138,7 +138,7 @@ class ApiContext(msgspec.Struct, frozen=True):
         cache: str = "no-store",
         gone: Callable[[], Awaitable[object]],
     ) -> Response:
-        """A JSON answer around a stored payload: a large one is sent in pieces."""
+        """Return a JSON response around a stored payload; a large one is streamed."""
         if source.whole is not None:
             return json_response(shape(msgspec.Raw(source.whole)), headers=headers, cache=cache)
         return LargeResponse(
@@ -152,7 +152,7 @@ class ApiContext(msgspec.Struct, frozen=True):
         )
 
     async def job_answer(self, request: Request, caller: Caller, view: JobView, status: int) -> Response:
-        """One job as an answer, with when to ask again and where it lives."""
+        """Return a response with one job, its Retry-After and its location."""
         moment = await self.services.reads.derived_fields(view)
         links = self.links(request)
         body = JobResponse(
@@ -169,7 +169,7 @@ def _scope_missing(scope: Scope) -> str:
 
 
 def convert(kind: type[Any], values: Any, prefix: str = "") -> Any:
-    """A part of a request as one of our structs; the error names the field."""
+    """Convert a part of a request to a struct; the error names the field."""
     try:
         return msgspec.convert(values, kind)
     except msgspec.ValidationError as error:

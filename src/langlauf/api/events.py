@@ -1,8 +1,10 @@
-"""A job's log as server-sent events: what is stored, then what happens, until the job ends or the client leaves.
+"""The log of a job and the feed of an org, as pages or as server-sent events.
 
-A stream is a position in the durable log. It holds one page at the most, and nothing of the store while it waits; a
-client that reads slowly is behind in the log, not in a buffer. However a stream ends, a client that comes back with the
-number of the last event it has gets the next one."""
+A stream is a position in durable events. It holds at most one page, and nothing of the store while it waits; a slow
+client lags in the log, not in a buffer. However a stream ends, a client that reconnects with its last event id gets the
+next event, also if events commit late or retention removes some; after the store was restored from a copy or a backup,
+some events may come twice, with the same ids.
+"""
 
 import base64
 import binascii
@@ -28,25 +30,25 @@ from langlauf.server.asgi import watch_client
 from langlauf.service.follow import JobFollower, OrgChanges, OrgFollower
 from langlauf.service.single_flight import SingleFlight
 
-#: A page: so many events, or a little over so many bytes. A stream never holds more.
+#: The size of a page, in events and in bytes; the last event may exceed it. A stream never holds more.
 PAGE_EVENTS, PAGE_BYTES = 100, 64 * 1024
 
 
 class JobEventStreams:
-    """The event streams of one application."""
+    """The job event streams of one application."""
 
     def __init__(self, context: ApiContext) -> None:
         self._context = context
         self._pages: SingleFlight[EventPage[int]] = SingleFlight(lambda page: page.last is not None)
 
     async def respond(self, request: Request, caller: Caller, view: JobView) -> Response:
-        """A stream from where the caller is, or 204 where nothing follows and nothing ever will."""
+        """Stream from the caller's position, or return 204 where no event will ever follow."""
         refuse_unknown_parameters(request, "after", "limit")
         if "limit" in request.query_params:
             raise bad_request("limit is for pages; an event stream goes on until the job ends.", "limit")
         job, newest = view.job, view.job.event_seq
         after = int_parameter(request, "after", default=0, lowest=0, highest=newest)
-        # A client that connects again keeps its address, so what it adds to it counts.
+        # A client that reconnects keeps its URL, so the header counts over the parameter.
         after = int_header(request, "Last-Event-ID", default=after, highest=newest)
         if job.terminal:
             rest = await self._context.services.reads.of(caller).log(job.job_id, after=after, limit=1, most_bytes=1)
@@ -55,7 +57,7 @@ class JobEventStreams:
         return JobEventStream(self._context, caller, view, after, partial(self._next_page, caller, job.job_id))
 
     async def _next_page(self, caller: Caller, job_id: str, after: int) -> EventPage[int]:
-        """What follows a number; streams of one job that wait for the same read it together."""
+        """Return the page after a number; concurrent streams of one job share one read."""
 
         async def read() -> EventPage[int]:
             reads = self._context.services.reads.of(caller)
@@ -65,7 +67,7 @@ class JobEventStreams:
 
 
 class JobEventStream(PagedEventStream[JobFollower, int]):
-    """One stream of a job's log."""
+    """The stream of one job's log."""
 
     def __init__(
         self, context: ApiContext, caller: Caller, view: JobView, after: int, next_page: NextPage[int]
@@ -74,7 +76,7 @@ class JobEventStream(PagedEventStream[JobFollower, int]):
         self._job = (view.job.org_id, view.job.job_id)
 
     def following(self) -> JobFollower:
-        """Follows the job; what a caller that needs no org sees is in the job's own."""
+        """Follow the job in its own org, also for callers without an org."""
         follower = self.followers.following(self.caller, self._job[1], self._is_news)
         follower.job = self._job
         return follower
@@ -83,7 +85,7 @@ class JobEventStream(PagedEventStream[JobFollower, int]):
         return pulse is None or pulse.event_seq > self.position or pulse.events_expired
 
 
-#: Words for a place: before the oldest event that is kept, and behind the newest.
+#: Words for a position: before the oldest kept event, and after the newest.
 START, LATEST = "start", "latest"
 _PAGE_EVENTS = 100
 _LONGEST_PLACE = 1_024
@@ -95,7 +97,7 @@ _place = msgspec.json.Decoder(tuple[str, str, _Number, _Number, str, _Seq])
 
 
 class FeedHandler:
-    """The feed of each org, in both forms."""
+    """The feed of each org, as pages and as a stream."""
 
     def __init__(self, context: ApiContext) -> None:
         self._context = context
@@ -104,7 +106,7 @@ class FeedHandler:
         self._pages: SingleFlight[EventPage[FeedPosition | None]] = SingleFlight(lambda page: page.last is not None)
 
     async def events(self, request: Request, caller: Caller) -> Response:
-        """A page of the feed, at once or when there is something, or the feed as it happens."""
+        """Return a page of the feed, at once or when there is an event, or a stream."""
         refuse_unknown_parameters(request, "after", "limit", "types", "wait")
         kinds = _kinds_in(text_parameter(request, "types", _LONGEST_TYPES))
         text = text_parameter(request, "after", _LONGEST_PLACE) or START
@@ -127,7 +129,7 @@ class FeedHandler:
         return json_response(body)
 
     async def _held(self, request: Request, caller: Caller, wish: FeedRequest, wait: int) -> FeedPage:
-        """The next page; with `wait`, as soon as there is something in it."""
+        """Return the next page; with `wait`, as soon as it has an event."""
         reads, news = self._services.reads.of(caller), OrgChanges()
         followers = self._services.followers
         if wish.latest:
@@ -152,7 +154,7 @@ class FeedHandler:
         for name in ("limit", "wait"):
             if name in request.query_params:
                 raise bad_request(f"{name} is for pages; an event stream goes on by itself.", name)
-        # A client that connects again keeps its address, so what it adds to it counts.
+        # A client that reconnects keeps its URL, so the header counts over the parameter.
         known = text_header(request, "Last-Event-ID", _LONGEST_PLACE)
         text = known or text
         after = _read_place(text, caller.org_id, "Last-Event-ID" if known else "after")
@@ -166,7 +168,7 @@ class FeedHandler:
     async def _next_page(
         self, caller: Caller, kinds: frozenset[EventType], news: OrgChanges, after: FeedPosition | None
     ) -> EventPage[FeedPosition | None]:
-        """What follows a place; streams of one org that wait for the same read it together."""
+        """Return the page after a position; concurrent streams of one org share one read."""
 
         async def read() -> EventPage[FeedPosition | None]:
             wish = FeedRequest(after=after, kinds=kinds, limit=_PAGE_EVENTS)
@@ -181,13 +183,13 @@ class FeedHandler:
         body = b"".join(
             encode_outbound(to_cloud_event(told, self._source), write_place(told.place, org_id)) for told in page.events
         )
-        if moved and not page.events:  # what was passed over need not be looked at again
+        if moved and not page.events:  # skipped events need not be read again
             body = position(write_place(page.after, org_id))
         return EventPage(body, page.after if moved else None, page.more, over=False, held=page.held)
 
 
 class FeedStream(PagedEventStream[OrgFollower, FeedPosition | None]):
-    """One stream of an org's feed. It ends only by its lifetime."""
+    """The stream of an org's feed. It ends only by its lifetime."""
 
     def __init__(
         self,
@@ -203,12 +205,12 @@ class FeedStream(PagedEventStream[OrgFollower, FeedPosition | None]):
         self._news = news
 
     def following(self) -> OrgFollower:
-        """Follows all jobs of the org."""
+        """Follow all jobs of the org."""
         return self.followers.following_org(self.caller, self._news)
 
 
 def write_place(place: FeedPosition | None, org_id: str) -> str:
-    """A place as a client keeps it: a position and no right, for the feed of that org."""
+    """Encode a position for a client: for the feed of that org, and without any permission."""
     if place is None:
         return START
     parts = (_mark(org_id), *msgspec.structs.astuple(place))

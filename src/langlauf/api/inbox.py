@@ -1,4 +1,4 @@
-"""An org's inbox: what has ended, newest first, and which of it somebody has seen."""
+"""Handlers of an org's inbox: messages about ended jobs, newest first, and which are read."""
 
 from datetime import datetime
 
@@ -25,19 +25,19 @@ from langlauf.domain.instant import Instant, from_text
 from langlauf.problems import bad_request
 
 _LONGEST_PAGE = 200
-#: Unread messages are counted no further.
+#: Unread messages are counted up to here.
 MOST_COUNTED = 1_000
 
 
 class InboxHandlers:
-    """Everything under `/analyze/inbox`."""
+    """Handlers under `/analyze/inbox`."""
 
     def __init__(self, context: ApiContext) -> None:
         self._context = context
         self._inbox = context.services.inbox
 
     async def list(self, request: Request, caller: Caller) -> Response:
-        """The org's messages for people, newest first. Reading them here does not mark them."""
+        """Return the org's messages for people, newest first. Reading does not mark them."""
         refuse_unknown_parameters(request, "limit", "cursor", "unread")
         limit = int_parameter(request, "limit", default=50, lowest=1, highest=_LONGEST_PAGE)
         unread = choice_parameter(request, "unread", ("true", "false")) == "true"
@@ -59,7 +59,7 @@ class InboxHandlers:
         return json_response(body, headers=headers)
 
     async def read(self, request: Request, caller: Caller) -> Response:
-        """Marks messages as seen, for the whole org. Repeating it changes nothing; neither does an id of nobody."""
+        """Mark messages as read for the whole org. Repeating it, or an unknown id, changes nothing."""
         refuse_unknown_parameters(request)
         wish: ReadBody = convert(ReadBody, await self._context.body(request, optional=True))
         ids = [] if wish.notification_ids is msgspec.UNSET else wish.notification_ids
@@ -77,5 +77,5 @@ class InboxHandlers:
 
 
 def _instant(moment: datetime) -> Instant:
-    """Whatever lies before the first instant there is means that nothing was seen."""
+    """Return the instant; one before the epoch marks nothing."""
     return max(0, from_text(moment.isoformat()))

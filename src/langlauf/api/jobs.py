@@ -1,4 +1,4 @@
-"""Jobs: their status, list, log and messages, and what a person may do with them."""
+"""Handlers of jobs: status, list, log, messages, cancel and retry."""
 
 from functools import partial
 
@@ -55,7 +55,7 @@ _LONGEST_PAGE = 200
 
 
 class JobHandlers:
-    """Everything under `/analyze/jobs`."""
+    """Handlers under `/analyze/jobs`."""
 
     def __init__(self, context: ApiContext, submitting: SubmitHandler) -> None:
         self._context = context
@@ -65,7 +65,7 @@ class JobHandlers:
         self._kept = StatusCache()
 
     async def status(self, request: Request, caller: Caller) -> Response:
-        """One job with its latest events and, once completed, its result."""
+        """Return one job with its latest events and, once completed, its result."""
         refuse_unknown_parameters(request, "wait")
         wait = int_parameter(request, "wait", default=0, lowest=0, highest=30)
         known = etags_of_caller(request)
@@ -88,7 +88,7 @@ class JobHandlers:
         return json_response(body, headers=kept.headers, cache=REVALIDATED)
 
     async def _made(self, caller: Caller, audience: StatusCacheKey) -> CachedStatus:
-        """The answer about a job as it is now; it is kept for the next time where it will not change by itself."""
+        """Build the response for a job as it is now; cache it where it will not change by itself."""
         found = await self._services.reads.of(caller).status(
             audience.job_id, events=EVENTS_IN_STATUS, inline_limit=INLINE_RESULT
         )
@@ -100,13 +100,13 @@ class JobHandlers:
         shown = JobStatusOut(*members, events=list(map(event_out, found.events)), result=raw_json(found.result))
         headers = {"Retry-After": str(moment.poll_after), "ETag": self._etag(found.view)}
         made = CachedStatus(fingerprint_of(found.view), headers, msgspec.json.encode(shown))
-        # A result that is not shown may be one that cannot be read right now.
+        # A missing result may be one that cannot be read right now.
         if job.terminal and (job.status is not Status.COMPLETED or found.result is not None):
             self._kept.put(audience, made)
         return made
 
     async def _settled(self, request: Request, caller: Caller, known: str | None, wait: int) -> JobView:
-        """The job, as soon as it differs from what the caller has or from what it was at the request."""
+        """Wait until the job differs from the caller's ETag, or from its state at the request."""
         had, watch = known, partial(watch_client, request.scope, request.receive)
 
         def differs(view: JobView) -> bool:
@@ -121,13 +121,13 @@ class JobHandlers:
         return view
 
     def _etag(self, view: JobView) -> str:
-        """Changes with every event, the phase, what retention takes and whether it is held; not with an estimate."""
+        """Return the ETag: it changes with events, the phase, retention and holds, but not with estimates."""
         job = view.job
         expired = f"{'r' if job.result_expired_at else ''}{'e' if job.events_expired_at else ''}"
         return f'W/"{job.event_seq}-{self._services.reads.phase(view)}{expired}{etag_hold_suffix(job)}"'
 
     async def list(self, request: Request, caller: Caller) -> Response:
-        """The org's jobs, newest first."""
+        """List the org's jobs, newest first."""
         refuse_unknown_parameters(request, "status", "analysis", "q", "limit", "cursor")
         limit = int_parameter(request, "limit", default=50, lowest=1, highest=_LONGEST_PAGE)
         status = choice_parameter(request, "status", tuple(Status))
@@ -153,7 +153,7 @@ class JobHandlers:
         )
 
     async def events(self, request: Request, caller: Caller) -> Response:
-        """A page of a job's log, or all of it as it happens."""
+        """Return a page of a job's log, or the log as a stream."""
         refuse_unknown_parameters(request, "after", "limit")
         view = await self._existing(caller, request)
         if wants_stream(request):
@@ -170,7 +170,7 @@ class JobHandlers:
         return json_response(body)
 
     async def results(self, request: Request, caller: Caller) -> Response:
-        """A job's snapshots, without their payloads."""
+        """List a job's snapshots, without their payloads."""
         refuse_unknown_parameters(request)
         view = await self._existing(caller, request)
         snapshots = await self._services.reads.of(caller).results(view.job.job_id)
@@ -179,7 +179,7 @@ class JobHandlers:
         return json_response(ResultsResponse(request_id=caller.request_id, results=results))
 
     async def notifications(self, request: Request, caller: Caller) -> Response:
-        """A job's messages, latest first. Reading changes nothing."""
+        """List a job's messages, latest first. Reading changes nothing."""
         refuse_unknown_parameters(request, "channel", "limit")
         limit = int_parameter(request, "limit", default=50, lowest=1, highest=_LONGEST_PAGE)
         word = choice_parameter(request, "channel", CHANNELS)
@@ -190,7 +190,7 @@ class JobHandlers:
         return json_response(NotificationsResponse(request_id=caller.request_id, notifications=messages))
 
     async def cancel(self, request: Request, caller: Caller) -> Response:
-        """Stops a job, or asks its worker to. Repeating it changes nothing."""
+        """Cancel a job, or request it from its worker. Repeating it changes nothing."""
         refuse_unknown_parameters(request)
         wish: CancelBody = convert(CancelBody, await self._context.body(request, optional=True))
         job_id = request.path_params["job_id"]
@@ -199,7 +199,7 @@ class JobHandlers:
             raise Problem(409, "not_cancelable", f"{done.view.job.analysis} was registered as not cancelable.")
         if done is None:
             raise not_found()
-        # Read once more, job and events of one moment: a worker may have written the end meanwhile.
+        # Read again, so that job and events are consistent: a worker may have written the end meanwhile.
         found = await self._services.reads.of(caller).status(job_id, events=EVENTS_IN_STATUS, inline_limit=0)
         if found is None:
             raise not_found()
@@ -213,7 +213,7 @@ class JobHandlers:
         return json_response(body, 200 if found.view.job.terminal else 202, headers=headers)
 
     async def retry(self, request: Request, caller: Caller) -> Response:
-        """Makes a new job of one that has ended."""
+        """Submit an ended job again as a new job."""
         refuse_unknown_parameters(request)
         wish: RetryBody = convert(RetryBody, await self._context.body(request, optional=True))
         made = await self._services.control.retry(

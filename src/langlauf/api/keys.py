@@ -1,4 +1,4 @@
-"""An org's keys, for its admins: listed, made, ended. Nobody can give away more than they have."""
+"""Handlers of an org's keys, for its admins, and of tokens for one job. A key cannot grant more than it has."""
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,20 +18,20 @@ from langlauf.problems import bad_request, forbidden, not_found
 
 
 class KeyHandlers:
-    """Everything under `/analyze/keys`."""
+    """Handlers under `/analyze/keys`."""
 
     def __init__(self, context: ApiContext) -> None:
         self._context = context
         self._keys = context.services.keys
 
     async def list(self, request: Request, caller: Caller) -> Response:
-        """The org's keys, oldest first, revoked and expired ones too."""
+        """List the org's keys, oldest first, including revoked and expired ones."""
         refuse_unknown_parameters(request)
         keys = [KeyOut(**key_fields(key)) for key in await self._keys.list(caller.org_id)]
         return json_response(KeysResponse(request_id=caller.request_id, keys=keys))
 
     async def create(self, request: Request, caller: Caller) -> Response:
-        """A new key of the org. Its text is in this answer and nowhere else, ever."""
+        """Create a key of the org. Only this response contains its text."""
         refuse_unknown_parameters(request)
         wish: CreateKeyBody = convert(CreateKeyBody, await self._context.body(request, optional=True))
         if caller.grant is not None and caller.grant.issuer == OPEN_ISSUER:
@@ -48,7 +48,7 @@ class KeyHandlers:
         return json_response(body, 201)
 
     def _expiry(self, caller: Caller, seconds: float | None) -> Instant | None:
-        """When the new key expires: not after the one it is made with."""
+        """Return the expiry of the new key: not after that of the key it is created with."""
         wished = self._keys.expiry(seconds)
         latest = caller.grant.expires_at if caller.grant is not None else None
         if wished is not None and latest is not None and wished > latest:
@@ -56,7 +56,7 @@ class KeyHandlers:
         return latest if wished is None else wished
 
     async def revoke(self, request: Request, caller: Caller) -> Response:
-        """Ends a key of the org, and whatever was signed in or shared with it. Repeating it changes nothing."""
+        """Revoke a key of the org, with its sessions and tokens. Repeating it changes nothing."""
         refuse_unknown_parameters(request)
         await self._context.body(request, optional=True)
         revoked = await self._keys.revoke(request.path_params["key_id"], org_id=caller.org_id)
@@ -67,13 +67,13 @@ class KeyHandlers:
 
 
 class TokenHandler:
-    """`/analyze/jobs/{job_id}/token`."""
+    """The handler of `/analyze/jobs/{job_id}/token`."""
 
     def __init__(self, context: ApiContext) -> None:
         self._context = context
 
     async def create(self, request: Request, caller: Caller) -> Response:
-        """A token that reads this job, for a while, and may stop it where that is asked for."""
+        """Issue a token that reads this job for a while and, where requested, may cancel it."""
         refuse_unknown_parameters(request)
         wish: TokenBody = convert(TokenBody, await self._context.body(request, optional=True))
         seconds = read_duration(wish.expires_in, "expires_in", longest=LONGEST_SECONDS) or USUAL_SECONDS

@@ -1,4 +1,4 @@
-"""The outermost layer, in pure ASGI: the request id, browsers of other origins, and one shape for every error."""
+"""The outermost layer, in pure ASGI: request ids, CORS, and one response format for all errors."""
 
 import asyncio
 import logging
@@ -69,13 +69,13 @@ _REMEMBERED_SECONDS = "600"
 
 
 class Cors:
-    """The origins of the settings. Cookies are never asked for: a page of another origin shows its key itself."""
+    """The allowed origins of the settings. Cookies are not allowed: a page of another origin sends its key itself."""
 
     def __init__(self, origins: tuple[str, ...]) -> None:
         self._origins = frozenset(origins)
 
     def preflight(self, method: str, headers: Headers) -> Response | None:
-        """The answer to a browser that asks before it calls. It needs no key, and tells nothing about the address."""
+        """Return the response to a CORS preflight. It needs no key, and reveals nothing about the path."""
         if not self._origins or method != "OPTIONS" or "access-control-request-method" not in headers:
             return None
         vary = "Access-Control-Request-Method, Access-Control-Request-Headers"
@@ -87,7 +87,7 @@ class Cors:
         return answer
 
     def mark(self, origin: str | None, start: Message) -> None:
-        """Lets the caller's page read an answer, an error as well. What depends on the origin says so to caches."""
+        """Allow the page to read a response, including errors. `Vary` tells caches where it depends on the origin."""
         if not self._origins:
             return
         answer = MutableHeaders(scope=start)
@@ -107,7 +107,7 @@ class Cors:
 
 
 class ErrorMiddleware:
-    """Gives each request its id, and turns every error into a problem that tells no secrets."""
+    """Assigns request ids, and turns every exception into a problem without secrets."""
 
     def __init__(self, find: Callable[[Scope], ASGIApp], cors: Cors, public_url: str | None) -> None:
         self._find = find
@@ -118,7 +118,7 @@ class ErrorMiddleware:
         if scope["type"] != "http":
             await WebSocketClose()(scope, receive, send)
             return
-        # Streams stay here for hours: nothing is held that only the beginning needs.
+        # Streams stay here for hours: nothing is referenced that only the start needs.
         request_id, origin, preflight = self._read(scope)
         started = False
         began = monotonic()
@@ -135,7 +135,7 @@ class ErrorMiddleware:
         try:
             await (preflight or self._find(scope))(scope, receive, send_with_id)
         except ClientDisconnect:
-            return  # nobody is there to be answered
+            return  # the client has disconnected
         except Exception as error:
             if started:
                 raise
@@ -146,14 +146,14 @@ class ErrorMiddleware:
             await response(scope, receive, send_with_id)
 
     def _read(self, scope: Scope) -> tuple[str, str | None, Response | None]:
-        """The id of a request, the origin of the page that sent it, and the answer to a browser that only asks."""
+        """Return the request id, the origin of the page that sent it, and the response to a preflight."""
         fields = read_headers(scope)
         scope["langlauf.request_id"] = request_id_from(fields.get("x-request-id"))
         return scope["langlauf.request_id"], fields.get("origin"), self._cors.preflight(scope["method"], fields)
 
 
 def _completed(headers: Iterable[tuple[bytes, bytes]], request_id: str, scope: Scope) -> list[tuple[bytes, bytes]]:
-    """The headers of an answer with those that every answer has."""
+    """Add the headers that every response has."""
     found = [*headers, (b"x-request-id", request_id.encode())]
     known = {name for name, _ in found}
     found += [header for header in _ALWAYS if header[0] not in known]
@@ -177,15 +177,15 @@ def _as_problem(error: Exception, scope: Scope) -> Problem:
         case Overloaded():
             log_event(LogEvent.REQUEST_REFUSED, logging.DEBUG, status=503, reason=str(error))
             problem = _unavailable("The server has too much to do right now; nothing was accepted. Try again.", "1")
-            problem.after = _OVERLOADED_SECONDS  # saying no all the time would take the time that work needs
+            problem.after = _OVERLOADED_SECONDS  # an instant refusal would invite more requests than it saves work
         case PayloadUnavailable():
-            # What is wrong with it was told where it was found.
+            # The cause was logged where it was found.
             problem = _unavailable("This result cannot be read right now; its job can. Try again.")
         case StoreUnavailable():
             log_store_failure(error)
             problem = _unavailable("The store does not take writes right now; nothing was accepted. Try again.")
         case NotRunning():
-            # Without its trace, and as an exception: also the log of a foreign server then shows what is to be done.
+            # Logged without its traceback, as an exception: the log of another server then also shows the remedy.
             log_event(LogEvent.NOT_RUNNING, logging.ERROR, error=NotRunning(str(error)))
             problem = _unavailable("The service is not running; nothing was accepted. Try again.")
         case _:
@@ -200,7 +200,7 @@ def _unavailable(message: str, seconds: str = _RETRY_SECONDS) -> Problem:
 
 
 def _no_place(error: NoStreamSlot) -> Problem:
-    """A jittered Retry-After, so that refused clients do not come back all at once."""
+    """Return a problem with a jittered Retry-After, so that refused clients do not retry all at once."""
     headers = {"Retry-After": str(_PLACE_SECONDS + int(_PLACE_SPREAD * draw()))}
     after = FLOOD_SECONDS if error.is_flood else 0.0
     if error.scope == "all":

@@ -1,4 +1,4 @@
-"""What an operation of the API is: one method of one path, with all that is told about it."""
+"""An operation of the API: one method of one path, with everything that the OpenAPI document says about it."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -8,9 +8,9 @@ import msgspec
 from langlauf.domain.access import Scope
 
 Codes = Mapping[int, tuple[str, ...]]
-#: What any request can get, whatever it asks for.
+#: Problems of any request.
 ANYWHERE: Codes = {500: ("internal",)}
-#: What any request for an org can get.
+#: Problems of any request for an org.
 READING: Codes = {
     400: ("bad_request",),
     401: ("unauthorized",),
@@ -18,9 +18,9 @@ READING: Codes = {
     429: ("rate_limited",),
     503: ("unavailable",),
 }
-#: What any request for one thing can get.
+#: Problems of any request for one record.
 ONE: Codes = {**READING, 404: ("not_found",)}
-#: What any request with a body can get.
+#: Problems of any request with a body.
 BODY: Codes = {408: ("request_timeout",), 413: ("payload_too_large",), 415: ("unsupported_media_type",)}
 TENANT = ("X-Org-Id", "X-Tenant-Id", "X-Request-Id")
 
@@ -33,37 +33,37 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     summary: str
     tag: str
-    #: what a caller must be allowed to do; None where everybody may call
+    #: the scope that a caller needs; None without authentication
     scope: Scope | None = None
     answer: type[msgspec.Struct] | None = None
     successes: tuple[int, ...] = (200,)
-    #: whether a token for one job is good for it, if it is that job's
+    #: whether a token for one job is enough, for that job
     one_job: bool = False
-    #: whose id it has in its path, where whoever has the id may be allowed to read
+    #: the kind of id in its path, where the settings may make the id enough to read
     by_id: Literal["job", "result"] | None = None
-    #: whether it answers also while the store is away
+    #: whether it also works while the store is unavailable
     store_may_be_away: bool = False
-    #: whether 202 is the answer to a submission
+    #: whether 202 is the response to a submission
     accepts: bool = False
-    #: answers without a body, with what they mean
+    #: responses without a body, with their meaning
     empty: Mapping[int, str] = {}
-    #: the headers of each answer beyond those that all have; one with a question mark is not always there
+    #: headers of each response beyond the common ones; one with a question mark is optional
     headers: Codes = {}
-    #: what one event of `text/event-stream` is, where the operation also streams
+    #: the schema of one event of `text/event-stream`, where the operation also streams
     stream: type[msgspec.Struct] | None = None
     body: str | None = None
     parameters: tuple[str, ...] = ()
-    #: codes by status, beyond those that any request can get
+    #: codes by status, beyond those of any request
     problems: Codes = {}
-    #: statuses whose problems may also have a code of the analysis' own
+    #: statuses whose problems may also have a code of the analysis
     job_problems: tuple[int, ...] = ()
 
     def path_under(self, prefix: str) -> str:
-        """The path with the API's own prefix."""
+        """Return the path under the API's prefix."""
         return self.path.replace("{prefix}", prefix)
 
     def all_problems(self) -> dict[int, tuple[str, ...]]:
-        """Every code that the operation can answer with, by status."""
+        """Return every code of the operation, by status."""
         found: dict[int, tuple[str, ...]] = {}
         for codes in (ANYWHERE, READING if self.scope is not None else {}, self.problems):
             for status, names in codes.items():

@@ -14,24 +14,24 @@ from langlauf.domain.read_models import JobFilter
 from langlauf.problems import bad_request
 from langlauf.settings_values import LONGEST_DURATION, parse_duration
 
-#: Nobody means a number with so many digits.
+#: No valid number has this many digits.
 _ABSURD = 13
 
 
 def int_parameter(request: Request, name: str, *, default: int, lowest: int, highest: int) -> int:
-    """A query parameter that is a whole number within limits."""
+    """Return a query parameter that is an integer within limits."""
     text = _single(request, name)
     return default if text is None else _whole_number(text, name, lowest, highest)
 
 
 def int_header(request: Request, name: str, *, default: int, highest: int) -> int:
-    """A header that is a whole number from 0 up; an empty one counts as not given."""
+    """Return a header that is a non-negative integer; an empty one counts as missing."""
     text = text_header(request, name)
     return _whole_number(text, name, 0, highest) if text else default
 
 
 def text_header(request: Request, name: str, longest: int = 256) -> str | None:
-    """A header that is any text up to a length; an empty one counts as not given."""
+    """Return a header of limited length; an empty one counts as missing."""
     values = request.headers.getlist(name)
     if len(values) > 1:
         raise bad_request(f"{name} is given more than once.", name)
@@ -47,7 +47,7 @@ def _whole_number(text: str, name: str, lowest: int, highest: int) -> int:
 
 
 def choice_parameter(request: Request, name: str, choices: tuple[str, ...]) -> str | None:
-    """A query parameter that is one of a few words."""
+    """Return a query parameter that is one of a few words."""
     text = _single(request, name)
     if text is not None and text not in choices:
         raise bad_request(f"{name} must be one of {', '.join(choices)}.", name)
@@ -55,7 +55,7 @@ def choice_parameter(request: Request, name: str, choices: tuple[str, ...]) -> s
 
 
 def text_parameter(request: Request, name: str, longest: int = 256) -> str | None:
-    """A query parameter that is any text up to a length; an empty one counts as not given."""
+    """Return a query parameter of limited length; an empty one counts as missing."""
     text = _single(request, name)
     if text is not None and (len(text) > longest or "\x00" in text):
         raise bad_request(f"{name} must be a text of at most {longest} characters.", name)
@@ -63,7 +63,7 @@ def text_parameter(request: Request, name: str, longest: int = 256) -> str | Non
 
 
 def read_duration(value: float | str | None, name: str, *, longest: float = LONGEST_DURATION) -> float | None:
-    """A member of a body that is a duration: seconds, or a text like 30m."""
+    """Return a duration from a body: seconds, or a text like 30m."""
     if value is None:
         return None
     try:
@@ -76,7 +76,7 @@ def read_duration(value: float | str | None, name: str, *, longest: float = LONG
 
 
 def refuse_unknown_parameters(request: Request, *known: str) -> None:
-    """A parameter that this address does not know is a mistake worth telling."""
+    """Raise 400 for a query parameter that the path does not have: it is probably a typo."""
     if request.scope["query_string"]:
         for name in request.query_params:
             if name not in known:
@@ -98,24 +98,24 @@ _POSITION = re.compile(r"^([0-9a-f]{8}):([0-9]{1,18}):(\S+)$")
 
 
 def write_cursor(after: tuple[Instant, str], org_id: str, which: JobFilter | DeliveryFilter) -> str:
-    """The position where a page ended, for that list and no other."""
+    """Return the cursor of the position where a page ended, for that list only."""
     return write_position(after, _mark(org_id, which))
 
 
 def read_cursor(text: str, org_id: str, which: JobFilter | DeliveryFilter) -> tuple[Instant, str]:
-    """The position in a cursor; one of a list with other filters would pass over what the caller has not seen."""
+    """Return the position in a cursor; raise 400 for one of a list with other filters, which would skip records."""
     return read_position(text, _mark(org_id, which))
 
 
 def write_position(after: tuple[Instant, str], mark: str) -> str:
-    """A position in the list that has this mark."""
+    """Encode a position in the list with this mark."""
     instant, record_id = after
     position = f"{mark}:{instant}:{record_id}"
     return base64.urlsafe_b64encode(position.encode()).decode().rstrip("=")
 
 
 def read_position(text: str, mark: str) -> tuple[Instant, str]:
-    """The position in a cursor that was written for a list with this mark."""
+    """Decode a position that was written for the list with this mark."""
     try:
         position = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True).decode()
     except (binascii.Error, ValueError):
@@ -139,6 +139,6 @@ def _mark(org_id: str, which: JobFilter | DeliveryFilter) -> str:
 
 
 def list_mark(*asked: str) -> str:
-    """What tells one list from another: whose it is, and what is asked of it."""
+    """Return the mark of a list: a hash of its org and filters."""
     filters = "\0".join(asked)
     return hashlib.sha256(filters.encode()).hexdigest()[:8]

@@ -17,11 +17,11 @@ from langlauf.domain.view import MOST_VIEWS, VIEW_KINDS
 from langlauf.problems import FieldError
 from langlauf.service.webhooks import EndpointHealth
 
-#: A stored JSON value that is sent as it is, never decoded on the way.
+#: A stored JSON value that is sent as it is, without decoding.
 JsonValue = Any
 Code = Annotated[str, msgspec.Meta(pattern="^[a-z0-9_]+$")]
 Address = Annotated[str, msgspec.Meta(extra_json_schema={"format": "uri-reference"})]
-#: As the analysis gave them; `kind` says which fields there are.
+#: As the analysis gave them; `kind` determines the other fields.
 Views = Annotated[
     JsonValue,
     msgspec.Meta(
@@ -39,7 +39,7 @@ Views = Annotated[
 
 
 def _members() -> Iterator[tuple[str, Any]]:
-    """What clients see of a job: the fields of its table, and what is derived from them."""
+    """Yield the fields of a job that clients see: those of its record, and derived ones."""
     for field in msgspec.structs.fields(VisibleJob[datetime, dict[str, Any]]):
         yield field.name, field.type
         if field.name == "status":
@@ -55,7 +55,7 @@ else:
 
 
 class JobOut(_Members):
-    """A job as a client may see it."""
+    """A job as clients see it."""
 
 
 class EventOut(msgspec.Struct, kw_only=True):
@@ -135,7 +135,7 @@ class HistoryEntryOut(msgspec.Struct, kw_only=True):
 
 
 class KeyOut(msgspec.Struct, kw_only=True):
-    """A key as its org's admins see it; what opens anything is not in it."""
+    """A key as the org's admins see it, without its secret."""
 
     key_id: str
     org_id: str
@@ -148,7 +148,7 @@ class KeyOut(msgspec.Struct, kw_only=True):
 
 
 class ProblemOut(msgspec.Struct, kw_only=True):
-    """An error: problem details (RFC 9457) with members of our own. Which of those are there depends on `error`."""
+    """An error: problem details (RFC 9457) with extension members, which depend on `error`."""
 
     type: Address
     title: str
@@ -158,7 +158,7 @@ class ProblemOut(msgspec.Struct, kw_only=True):
     error: Code
     message: str
     request_id: Name
-    #: the first field that cannot be used
+    #: the first invalid field
     field: str | msgspec.UnsetType = msgspec.UNSET
     errors: list[FieldError] | msgspec.UnsetType = msgspec.UNSET
     limit_bytes: Count | msgspec.UnsetType = msgspec.UNSET
@@ -172,7 +172,7 @@ class ProblemOut(msgspec.Struct, kw_only=True):
 
 
 class EndpointOut(msgspec.Struct, kw_only=True):
-    """An endpoint as the org's admins see it. Its secret is not in it, and cannot be read again."""
+    """A webhook endpoint as the org's admins see it, without its secret."""
 
     endpoint_id: str
     org_id: Name
@@ -191,9 +191,9 @@ class EndpointOut(msgspec.Struct, kw_only=True):
 
 
 class DeliveryOut(NotificationOut, kw_only=True):
-    """A message to the world outside: to an endpoint, or to the address that its job named.
+    """A message to a webhook endpoint, or to an address that its job named.
 
-    Of an e-mail address only as much is told as is needed to recognise it.
+    An e-mail address is masked.
     """
 
     endpoint_id: str | None
@@ -201,7 +201,7 @@ class DeliveryOut(NotificationOut, kw_only=True):
 
 
 class AttemptOut(msgspec.Struct, kw_only=True):
-    """One try to send: what came back, and what became of the message by it."""
+    """One attempt to send a message: the response, and the resulting status."""
 
     attempt: Count
     at: datetime

@@ -15,10 +15,10 @@ from langlauf.service.webhooks import LONGEST_OVERLAP
 from langlauf.settings_values import LONGEST_DURATION
 
 KeyScope = Literal["submit", "read", "cancel", "admin"]
-#: A text like `30m`, over nothing; how long it may be no pattern can say.
+#: A text like `30m`, over 0; a pattern cannot express its maximum.
 DURATION_TEXT = {"pattern": r"^(?=[^1-9]*[1-9])\s*[0-9]+(\.[0-9]+)?\s*[smhd]?\s*$"}
 _DurationText = Annotated[str, msgspec.Meta(max_length=20, extra_json_schema=DURATION_TEXT)]
-#: Seconds, or a text like `30m`. What is too long is told by what reads it, in words.
+#: Seconds, or a text like `30m`. The reader checks the maximum.
 Duration = Annotated[float, msgspec.Meta(gt=0, extra_json_schema={"maximum": LONGEST_DURATION})] | _DurationText
 TokenDuration = Annotated[float, msgspec.Meta(gt=0, extra_json_schema={"maximum": LONGEST_SECONDS})] | _DurationText
 MaxRetries = Annotated[int, msgspec.Meta(ge=0, le=100)]
@@ -26,7 +26,7 @@ NotificationId = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
 WebhookAddress = Annotated[
     str,
     msgspec.Meta(
-        description="A public https address; http and other ports only where the operator allowed the range.",
+        description="A public https URL; http and other ports only where the operator allowed the range.",
         extra_json_schema={"format": "uri", "maxLength": LONGEST_WEBHOOK_URL, "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://"},
     ),
 ]
@@ -40,16 +40,16 @@ MailAddress = Annotated[
 
 
 class NotifyBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Whom to tell of the job's end, besides the endpoints of the org."""
+    """Where to send the end of the job, besides the endpoints of the org."""
 
     webhook: WebhookAddress | None = None
     email: MailAddress | None = None
-    #: of the mail
+    #: the language of the mail
     language: Literal["en", "de"] | None = None
 
 
 class AsyncMode(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """How a request is answered and its job treated."""
+    """How the request is answered and its job is run."""
 
     requested: bool = False
     priority_class: PriorityClass = "default"
@@ -59,19 +59,19 @@ class AsyncMode(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Options(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Everything of a request that is not the analysis' own input."""
+    """Everything of a request besides the input of the analysis."""
 
     async_mode: AsyncMode = AsyncMode()
 
 
 class CancelBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Why a job is to stop."""
+    """Why a job is canceled."""
 
     reason: Annotated[str, msgspec.Meta(max_length=500)] | None = None
 
 
 class HoldBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Why a result is to be kept."""
+    """Why a result is held."""
 
     reason: Annotated[str, msgspec.Meta(max_length=500)] | None = None
 
@@ -83,7 +83,7 @@ class RetryBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class CreateKeyBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What a new key is for, what it may do, and how long it lives: seconds, or a text like `30d`."""
+    """The name, scopes and lifetime of a new key: seconds, or a text like `30d`."""
 
     name: Annotated[str, msgspec.Meta(max_length=LONGEST_KEY_NAME)] = ""
     scopes: Annotated[list[KeyScope], msgspec.Meta(min_length=1, max_length=10)] | None = None
@@ -91,9 +91,9 @@ class CreateKeyBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class TokenBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """How long a token lives: seconds, or a text like `10m`; an hour unless said, a day at the most.
+    """The lifetime of a token: seconds, or a text like `10m`; by default an hour, at most a day.
 
-    With `cancel` it may also stop its job.
+    With `cancel` it may also cancel its job.
     """
 
     expires_in: TokenDuration | None = None
@@ -101,7 +101,7 @@ class TokenBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class ReadBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Which messages were seen: one, some, or all up to an instant."""
+    """Which messages are read: one, some, or all up to an instant."""
 
     notification_id: NotificationId | msgspec.UnsetType = msgspec.UNSET
     notification_ids: Annotated[list[NotificationId], msgspec.Meta(max_length=100)] | msgspec.UnsetType = msgspec.UNSET
@@ -109,14 +109,14 @@ class ReadBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 _OverlapText = Annotated[str, msgspec.Meta(max_length=20, pattern=r"^\s*[0-9]+(\.[0-9]+)?\s*[smhd]?\s*$")]
-#: From nothing on; what is too long as a text is told by what reads it.
+#: From 0; the reader checks the maximum of a text.
 Overlap = Annotated[float, msgspec.Meta(ge=0, extra_json_schema={"maximum": LONGEST_OVERLAP})] | _OverlapText
 EndpointName = Annotated[str, msgspec.Meta(max_length=LONGEST_KEY_NAME)]
 Subjects = Annotated[list[Subject], msgspec.Meta(min_length=1, max_length=len(SUBJECTS))]
 
 
 class CreateWebhookBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Where to call, what that is, and what it hears of; the ends of jobs unless told otherwise."""
+    """The URL, name and event types of an endpoint; by default it gets the ends of jobs."""
 
     url: WebhookAddress
     name: EndpointName = ""
@@ -124,7 +124,7 @@ class CreateWebhookBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True)
 
 
 class ChangeWebhookBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What is to be different; what is not named stays. An address does not change: that is another endpoint."""
+    """The fields to change; others stay. The URL cannot change: add another endpoint instead."""
 
     name: EndpointName | None = None
     events: Subjects | None = None
@@ -132,12 +132,12 @@ class ChangeWebhookBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True)
 
 
 class RotateBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """How long the secret before stays good: seconds, or a text like `12h`; a day unless said."""
+    """How long the previous secret stays valid: seconds, or a text like `12h`; by default a day."""
 
     overlap: Overlap | None = None
 
 
 class ReplayBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """From which moment on; all that is still there unless said."""
+    """From which time on; by default all failed messages that are still stored."""
 
     since: Annotated[datetime, msgspec.Meta(tz=True)] | None = None

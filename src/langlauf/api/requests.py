@@ -1,4 +1,4 @@
-"""Reading requests: body, ids, query parameters. Whatever cannot be read becomes a 400 that names it."""
+"""Request headers and bodies. What cannot be read becomes a 400 that names it."""
 
 import asyncio
 import json
@@ -18,22 +18,21 @@ from langlauf.problems import Problem, bad_request
 from langlauf.server.asgi import transport_of
 
 JSON = "application/json"
-#: Nobody means a number with so many digits.
+#: No valid length has this many digits.
 _ABSURD = 13
-#: Checking a body takes many times as long as reading it: one that is larger is checked beside the event loop.
+#: Validating a body takes much longer than decoding it: a larger one is validated in a thread.
 _LARGE = 65_536
-#: Under this name the scope of a request says which operation it asks for, once that is known.
+#: Scope key of the operation that a request is for, once it is known.
 OPERATION = "langlauf.operation"
-#: What metrics call a request for anything but an operation: pages, what they are made of, unknown addresses.
+#: Metric label of requests that are not for an operation: pages, their assets, unknown paths.
 PAGES = "pages"
-#: Where the scope of a request has its header fields, read once.
+#: Scope key of the header fields, parsed once.
 _FIELDS = "langlauf.fields"
 _NO_PARAMETERS = QueryParams()
 
 
 class HeaderFields(Headers):
-    """The header fields of a request by name. Blanks around a value are no part of it, and not every server takes them
-    away."""
+    """The header fields of a request by name, without whitespace around values: not every server strips it."""
 
     def __init__(self, sent: Iterable[tuple[bytes, bytes]]) -> None:
         self._list = [(name, value.strip(b" \t")) for name, value in sent]
@@ -48,47 +47,47 @@ class HeaderFields(Headers):
         return isinstance(key, str) and key.lower() in self._values
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The first value of a field."""
+        """Return the first value of a field."""
         found = self._values.get(key.lower())
         return default if found is None else found[0]
 
     def getlist(self, key: str) -> list[str]:
-        """All values of a field."""
+        """Return all values of a field."""
         return self._values.get(key.lower(), [])
 
 
 def read_headers(scope: Scope) -> HeaderFields:
-    """The header fields of a request, for all that look at it from here on."""
+    """Parse the header fields of a request once, for all later readers."""
     fields = scope[_FIELDS] = HeaderFields(scope["headers"])
     scope["headers"] = fields.raw
     return fields
 
 
 def drop_headers(scope: Scope) -> None:
-    """Let go of the header fields, for a request that stays and has no more use for them."""
+    """Drop the header fields of a long-lived request that needs them no more, to free memory."""
     scope.pop(_FIELDS, None)
     scope["headers"] = []
 
 
 class ApiRequest(Request):
-    """A request whose header fields were read once, and whose parameters cost nothing where it has none."""
+    """A request with headers parsed once, and without work for an empty query string."""
 
     @property
     def headers(self) -> Headers:
-        """The header fields."""
+        """Return the header fields."""
         fields: HeaderFields = self.scope[_FIELDS]
         return fields
 
     @property
     def query_params(self) -> QueryParams:
-        """The parameters in the address."""
+        """Return the query parameters."""
         return super().query_params if self.scope["query_string"] else _NO_PARAMETERS
 
 
 async def read_object(
     request: Request, *, largest: int, deepest: int, seconds: float, optional: bool = False
 ) -> dict[str, Any]:
-    """The request's JSON object; with `optional`, no body at all counts as an empty one."""
+    """Return the JSON object in the body; with `optional`, a missing body counts as an empty object."""
     body = await read_body(request, largest, seconds)
     if optional and not body:
         return {}
@@ -100,7 +99,7 @@ async def read_object(
 
 
 async def read_body(request: Request, largest: int, seconds: float) -> bytes:
-    """The whole body within a time: other servers than ours have no deadline of their own."""
+    """Return the whole body within a deadline: other servers than ours have none of their own."""
     if transport_of(request.scope) is not None:
         return await _counted(request, largest)
     try:
@@ -112,9 +111,9 @@ async def read_body(request: Request, largest: int, seconds: float) -> bytes:
 
 
 async def _counted(request: Request, largest: int) -> bytes:
-    """Counts while it reads: what a header promises is not trusted.
+    """Read and count the body: Content-Length is not trusted.
 
-    One that promises too much is: nothing of the body is read, and a client that asks first (`Expect`) sends nothing.
+    A Content-Length above the limit is refused at once: with `Expect: 100-continue` the client then sends no body.
     """
     promised = request.headers.get("content-length", "")
     if promised.isascii() and promised.isdigit() and (len(promised) > _ABSURD or int(promised) > largest):
@@ -138,7 +137,7 @@ def _too_large(request: Request, largest: int) -> Problem:
 
 
 def _last_answer(request: Request) -> dict[str, str]:
-    """Says that the connection ends, since the rest of the body is not read; later versions have streams for that."""
+    """Return the header that closes the connection, as the rest of the body is not read; HTTP/2 needs none."""
     return {"Connection": "close"} if request.scope["http_version"].startswith("1") else {}
 
 
@@ -162,7 +161,7 @@ def _check_media_type(request: Request) -> None:
 
 
 def parse_json(body: bytes, deepest: int) -> Any:
-    """JSON that every store can keep: no duplicate names, NUL, half surrogates, NaN or integers beyond 64 bits."""
+    """Parse storable JSON: no duplicate names, NUL, lone surrogates, NaN or integers beyond 64 bits."""
     try:
         value = msgspec.json.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -172,7 +171,7 @@ def parse_json(body: bytes, deepest: int) -> Any:
     if not is_plain(body, deepest) and (flaw := first_flaw(value, deepest)):
         field, _, detail = flaw.rpartition(": ")
         raise bad_request(f"{field}: {detail}.", None if field == "the value" else field)
-    # A name that stands twice takes its colon with it when it is read, unless an escape brings in another one.
+    # A duplicate name loses its colon when it is decoded, unless an escape adds another one.
     if b"\\u003" in body or msgspec.json.encode(value).count(b":") != body.count(b":"):
         json.loads(body, object_pairs_hook=_refuse_duplicates)
     return value
@@ -187,13 +186,13 @@ def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 FORM = "application/x-www-form-urlencoded"
-#: In bytes; whoever expects texts of people asks for more.
+#: In bytes; forms with free text allow more.
 SMALL_FORM = 16_384
 _MOST_FIELDS = 200
 
 
 async def read_form(request: Request, seconds: float, largest: int = SMALL_FORM) -> dict[str, str]:
-    """The fields of a form by name."""
+    """Return the fields of a form by name."""
     body = await read_body(request, largest, seconds)
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
         raise Problem(415, "unsupported_media_type", f"Send the form as {FORM}.", headers={"Accept": FORM})

@@ -27,12 +27,12 @@ from langlauf.domain.job import Count, Name, Seconds
 from langlauf.domain.result import ResultKind
 from langlauf.domain.state import Status
 
-#: The record of a job that was made by this program, whose id therefore is a UUID.
+#: A job that was created by this program, so that its id is a UUID.
 _MADE_HERE = {"properties": {"job_id": {"format": "uuid"}}}
 
 
 class ApiResponse(msgspec.Struct, kw_only=True):
-    """What every JSON answer has."""
+    """The members of every JSON response."""
 
     ok: Literal[True] = True
     request_id: Name
@@ -45,14 +45,14 @@ class JobResponse(ApiResponse, kw_only=True):
 
 
 class AcceptedResponse(JobResponse, kw_only=True):
-    """A job that is on disk: it will run, or, where the request was a repetition, may have run."""
+    """A durable job: it will run, or may have run where the request was a repetition."""
 
     accepted: Literal[True] = True
     job: Annotated[JobOut, msgspec.Meta(extra_json_schema=_MADE_HERE)]
 
 
 class CancelResponse(ApiResponse, kw_only=True):
-    """One job, ended or stopping, with its events."""
+    """One job, ended or being canceled, with its events."""
 
     job: JobWithEventsOut
 
@@ -64,13 +64,13 @@ class StatusResponse(ApiResponse, kw_only=True):
 
 
 class EncodedStatusResponse(ApiResponse, kw_only=True):
-    """The same around a job that is written already."""
+    """The same around an encoded job."""
 
     job: msgspec.Raw
 
 
 class SyncResponse(ApiResponse, kw_only=True):
-    """The result of a request that was waited for."""
+    """The result of a synchronous request."""
 
     result: JsonValue
     result_id: Uuid
@@ -78,7 +78,7 @@ class SyncResponse(ApiResponse, kw_only=True):
 
 
 class ResultResponse(ApiResponse, kw_only=True):
-    """A snapshot, and what became of its job."""
+    """A snapshot, and the status of its job."""
 
     result_id: str
     job_id: str
@@ -96,7 +96,7 @@ class ResultResponse(ApiResponse, kw_only=True):
 
 
 class ViewsResponse(ApiResponse, kw_only=True):
-    """What people are to see of a snapshot."""
+    """The views of a snapshot."""
 
     result_id: str
     job_id: str
@@ -124,9 +124,9 @@ class FeedResponse(ApiResponse, kw_only=True):
     """A page of an org's feed."""
 
     events: list[CloudEvent]
-    #: where the next page begins
+    #: the position of the next page
     next_after: str
-    #: whether there may be more already
+    #: whether more events may be available already
     more: bool
 
 
@@ -143,7 +143,7 @@ class NotificationsResponse(ApiResponse, kw_only=True):
 
 
 class InboxResponse(ApiResponse, kw_only=True):
-    """A page of an org's inbox, and how much of all of it nobody has seen, counted up to 1,000."""
+    """A page of an org's inbox, and the number of all its unread messages, counted up to 1,000."""
 
     notifications: list[InboxOut]
     unread: Count
@@ -151,7 +151,7 @@ class InboxResponse(ApiResponse, kw_only=True):
 
 
 class InboxReadResponse(ApiResponse, kw_only=True):
-    """Whether anything was not known to be read before, and how much is unread now."""
+    """Whether any message was unread before, and how many are unread now."""
 
     changed: bool
     unread: Count
@@ -186,7 +186,7 @@ class KeyResponse(ApiResponse, kw_only=True):
 
 
 class CreatedKeyResponse(KeyResponse, kw_only=True):
-    """A new key, with the text that nobody can read again."""
+    """A new key with its text, which cannot be read again."""
 
     key: str
 
@@ -201,7 +201,7 @@ class TokenResponse(ApiResponse, kw_only=True):
 
 
 class HealthResponse(ApiResponse, kw_only=True):
-    """The process is up."""
+    """The process is up, or ready."""
 
     status: Literal["up", "ready"]
 
@@ -219,13 +219,13 @@ class EndpointResponse(ApiResponse, kw_only=True):
 
 
 class CreatedEndpointResponse(EndpointResponse, kw_only=True):
-    """An endpoint with a new secret, which nobody can read again."""
+    """An endpoint with its new secret, which cannot be read again."""
 
     secret: Annotated[str, msgspec.Meta(pattern="^whsec_")]
 
 
 class OrgSecretResponse(ApiResponse, kw_only=True):
-    """What signs for the addresses that the org's jobs name, and while it changes the one before.
+    """The secret for the webhooks that the org's jobs name and, during a change, the previous one.
 
     Both are null where the operator has set no `LANGLAUF_WEBHOOK_SECRET`.
     """
@@ -235,13 +235,13 @@ class OrgSecretResponse(ApiResponse, kw_only=True):
 
 
 class RemovedEndpointResponse(ApiResponse, kw_only=True):
-    """The endpoint that is no longer there."""
+    """The id of the removed endpoint."""
 
     endpoint_id: str
 
 
 class WebhookTestResponse(ApiResponse, kw_only=True):
-    """What came back: `taken` says whether the receiver answered with 2xx."""
+    """The result of a test event: `taken` says whether the receiver answered with 2xx."""
 
     taken: bool
     seconds: Seconds
@@ -265,13 +265,13 @@ class DeliveryResponse(ApiResponse, kw_only=True):
 
 
 class ReplayedDeliveryResponse(ApiResponse, kw_only=True):
-    """A delivery that is on its way again."""
+    """A delivery that is pending again."""
 
     delivery: DeliveryOut
 
 
 class ReplayResponse(ApiResponse, kw_only=True):
-    """How many deliveries are on their way again; `more` says that there are others, for another call."""
+    """How many deliveries are pending again; `more` says that another call would replay others."""
 
     replayed: Count
     more: bool

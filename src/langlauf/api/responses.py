@@ -1,4 +1,4 @@
-"""Answers: encoded once, with the headers that tenant data needs."""
+"""JSON responses with the headers for tenant data, ETags, and the cache of status responses."""
 
 import secrets
 from collections.abc import Callable, Mapping
@@ -19,19 +19,19 @@ _VARY = (b"vary", VARY.encode())
 
 
 def payload_envelope(shape: Callable[[msgspec.Raw], msgspec.Struct]) -> tuple[bytes, bytes]:
-    """What stands before and after a stored payload in an answer: together they are what `json_response` would send."""
+    """Return the bytes before and after a stored payload; with the payload between, they equal a `json_response`."""
     mark = b'"%b"' % secrets.token_hex(16).encode()
     before, _, after = _encoder.encode(shape(msgspec.Raw(mark))).partition(mark)
     return before, after
 
 
 def tenant_headers(headers: Mapping[str, str] | None, cache: str) -> dict[str, str]:
-    """The headers that every answer with tenant data has, and those."""
+    """Return these headers with those of every response with tenant data."""
     return {"Cache-Control": cache, "Vary": VARY, **(headers or {})}
 
 
 class TenantJsonResponse(Response):
-    """A JSON body with the headers of tenant data, made without a detour over text where it is the same every time."""
+    """A JSON response with tenant data; constant headers are encoded once."""
 
     def __init__(self, body: bytes, status: int, headers: Mapping[str, str], cache: str) -> None:
         self.status_code = status
@@ -53,51 +53,51 @@ def json_response(
     headers: Mapping[str, str] | None = None,
     cache: str = "no-store",
 ) -> Response:
-    """A JSON answer that holds tenant data."""
+    """Return a JSON response with tenant data."""
     return TenantJsonResponse(_encoder.encode(body), status, headers or {}, cache)
 
 
-#: Tenant data that may be kept by its own reader alone, and is asked for again before it is used.
+#: Only the client itself may cache it, and revalidates it before use.
 REVALIDATED = "private, no-cache"
-#: What is kept of answers, in bytes: in all, and the largest of them.
+#: Limits of the status cache, in bytes: in total, and for one response.
 _MOST_KEPT, _LARGEST_KEPT = 16 * 1_048_576, 65_536
 
 
 def etags_of_caller(request: Request) -> str | None:
-    """What the caller has, as one list of tags; None where it does not say."""
+    """Return the caller's ETags as one list; None without If-None-Match."""
     return ",".join(request.headers.getlist("if-none-match")) or None
 
 
 def etag_matches(known: str, etag: str) -> bool:
-    """Weak comparison over the list of an If-None-Match header."""
+    """Whether an ETag is in the list of an If-None-Match header, by weak comparison."""
     tags = {tag.strip().removeprefix("W/") for tag in known.split(",")}
     return "*" in tags or etag.removeprefix("W/") in tags
 
 
 def etag_hold_suffix(job: JobRecord) -> str:
-    """What the tag of an answer about a job has where its results are held: nothing else of the job tells that."""
+    """Return the ETag suffix of a held job: nothing else of the job changes with a hold."""
     return "" if job.held_at is None else f"-h{job.held_at}"
 
 
 def not_modified(etag: str, headers: Mapping[str, str] | None = None) -> Response:
-    """304 with what a 200 would say about keeping it."""
+    """Return a 304 with the caching headers of a 200."""
     return Response(
         status_code=304, headers={"ETag": etag, "Cache-Control": REVALIDATED, "Vary": VARY, **(headers or {})}
     )
 
 
 class StatusCacheKey(NamedTuple):
-    """For whom an answer about a job was made: what they see of it differs in nothing else."""
+    """Everything that the status response of a job depends on, besides the job."""
 
     org_id: str
     job_id: str
     operator: bool
-    #: where the addresses in it begin
+    #: the base of the links in it
     base: str
 
 
 class CachedStatus(msgspec.Struct, frozen=True):
-    """The answer about a job that has ended, and the pulse with which it is still right."""
+    """The status response of an ended job, valid while the job has this fingerprint."""
 
     pulse: JobFingerprint
     headers: dict[str, str]
@@ -105,7 +105,7 @@ class CachedStatus(msgspec.Struct, frozen=True):
 
 
 class StatusCache:
-    """Answers about jobs that have ended, within a bound: the oldest of the org with the most go first."""
+    """Status responses of ended jobs, within a memory limit: the oldest of the org with the most are evicted first."""
 
     def __init__(self) -> None:
         self._kept: dict[StatusCacheKey, CachedStatus] = {}
@@ -113,11 +113,11 @@ class StatusCache:
         self._bytes = 0
 
     def get(self, audience: StatusCacheKey) -> CachedStatus | None:
-        """The answer that was kept. It is right as long as the job has the same pulse."""
+        """Return the cached response. It is valid while the job has the same fingerprint."""
         return self._kept.get(audience)
 
     def put(self, audience: StatusCacheKey, json_response: CachedStatus) -> None:
-        """Keep an answer, in the place of an earlier one, unless it is large."""
+        """Cache a response, unless it is large; replace an earlier one."""
         self.drop(audience)
         if len(json_response.job) > _LARGEST_KEPT:
             return
@@ -128,7 +128,7 @@ class StatusCache:
             self.drop(oldest)
 
     def drop(self, audience: StatusCacheKey) -> None:
-        """Forget an answer, if it is here."""
+        """Remove a response, if it is cached."""
         json_response = self._kept.pop(audience, None)
         if json_response is not None:
             self._order.discard(audience)

@@ -1,4 +1,4 @@
-"""Results: the permanent link of a snapshot, and an org's history."""
+"""Handlers of results: snapshots, their views, an org's history, and holds against retention."""
 
 from functools import partial
 from typing import Any
@@ -33,14 +33,14 @@ _FARTHEST_OFFSET = 1_000_000
 
 
 class ResultHandlers:
-    """Everything under `/analyze/results`, and `/analyze/history`."""
+    """Handlers under `/analyze/results`, and of `/analyze/history`."""
 
     def __init__(self, context: ApiContext) -> None:
         self._context = context
         self._reads = context.services.reads
 
     async def result(self, request: Request, caller: Caller) -> Response:
-        """A snapshot: the newest of its job, or exactly this one."""
+        """Return a snapshot: the newest of its job, or exactly this one."""
         refuse_unknown_parameters(request, "view")
         view = choice_parameter(request, "view", (LATEST, REQUESTED)) or LATEST
         known = etags_of_caller(request)
@@ -51,7 +51,7 @@ class ResultHandlers:
         job, delivered = found.job, found.delivered.snapshot
         source = await self._reads.of(caller).source(delivered.result_id)
         if source is None:
-            # Retention may have taken it since the row was read: then the row says so by now.
+            # Retention may have removed it since the row was read: then the row says so now.
             await self._existing(request, caller, view)
             raise not_found()
 
@@ -83,7 +83,7 @@ class ResultHandlers:
         )
 
     async def views(self, request: Request, caller: Caller) -> Response:
-        """What people are to see of a snapshot; its payload is not read for it."""
+        """Return the views of a snapshot, without reading its payload."""
         refuse_unknown_parameters(request, "view")
         view = choice_parameter(request, "view", (LATEST, REQUESTED)) or LATEST
         found = await self._existing(request, caller, view)
@@ -103,7 +103,7 @@ class ResultHandlers:
         return json_response(body, headers={"ETag": etag}, cache=REVALIDATED)
 
     async def _existing(self, request: Request, caller: Caller, view: str) -> ResultView:
-        """What there is to deliver, without its payload."""
+        """Return the snapshot to deliver, without its payload; raise 404 or 410."""
         result_id = request.path_params["result_id"]
         found = await self._reads.of(caller).result(result_id, latest=view == LATEST, payload=False)
         if found is None:
@@ -115,7 +115,7 @@ class ResultHandlers:
         return found
 
     async def history(self, request: Request, caller: Caller) -> Response:
-        """The org's jobs that have a result, newest first."""
+        """List the org's jobs with a result, newest first."""
         refuse_unknown_parameters(request, "limit", "offset")
         limit = int_parameter(request, "limit", default=50, lowest=1, highest=200)
         offset = int_parameter(request, "offset", default=0, lowest=0, highest=_FARTHEST_OFFSET)
@@ -125,7 +125,7 @@ class ResultHandlers:
         return json_response(body)
 
     async def _entries(self, entries: list[HistoryEntry]) -> list[HistoryEntryOut]:
-        """Inputs may be large: then they are looked into beside the event loop."""
+        """Convert entries; large inputs are decoded in a thread."""
 
         def out() -> list[HistoryEntryOut]:
             return [_entry_out(entry) for entry in entries]
@@ -134,9 +134,9 @@ class ResultHandlers:
 
 
 def _etag(found: ResultView) -> str:
-    """A snapshot never changes; what its answer tells of the job does, at the job's end and when it is held.
+    """Return the ETag. A snapshot never changes, but the status of its job in the response does.
 
-    It is weak because every answer has its own request id, and to be asked again because retention takes results away.
+    It is weak because each response has its own request id, and revalidated because retention removes results.
     """
     return f'W/"{found.delivered.snapshot.result_id}-{found.job.status}"'
 
@@ -157,25 +157,25 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-#: What makes the cursors of this list its own: no other list can be asked for this text.
+#: Marks the cursors of this list: no other list can be filtered by this text.
 _LIST = JobFilter(text="\0held")
 
 
 def expired(gone: ResultGone) -> Problem:
-    """What retention took cannot be brought back."""
+    """Return the 410 for a result that retention has removed."""
     message = f"Retention removed this result at {to_text(gone.removed_at)}; it cannot be held any more."
     return Problem(410, "expired", message, job_id=gone.job_id, expired_at=to_datetime(gone.removed_at))
 
 
 class HoldHandlers:
-    """`/analyze/results/{result_id}/hold`, and `/analyze/held`."""
+    """Handlers of `/analyze/results/{result_id}/hold`, and of `/analyze/held`."""
 
     def __init__(self, context: ApiContext) -> None:
         self._context = context
         self._holds = context.services.holds
 
     async def hold(self, request: Request, caller: Caller) -> Response:
-        """Keeps a result, with its job. Who held it first stays."""
+        """Hold a result, with its job. Repeating it keeps the first holder."""
         refuse_unknown_parameters(request)
         wish: HoldBody = convert(HoldBody, await self._context.body(request, optional=True))
         done = await self._holds.hold(caller, request.path_params["result_id"], wish.reason)
@@ -186,7 +186,7 @@ class HoldHandlers:
         return await self._context.job_answer(request, caller, done, 200)
 
     async def release(self, request: Request, caller: Caller) -> Response:
-        """Lets it grow old again."""
+        """Release a result: retention applies again."""
         refuse_unknown_parameters(request)
         done = await self._holds.release(caller, request.path_params["result_id"])
         if done is None:
@@ -194,7 +194,7 @@ class HoldHandlers:
         return await self._context.job_answer(request, caller, done, 200)
 
     async def list(self, request: Request, caller: Caller) -> Response:
-        """The jobs whose results the org holds."""
+        """List the jobs whose results the org holds."""
         refuse_unknown_parameters(request, "limit", "cursor")
         limit = int_parameter(request, "limit", default=50, lowest=1, highest=200)
         cursor = text_parameter(request, "cursor")

@@ -1,4 +1,4 @@
-"""Server-sent events as bytes (WHATWG HTML, 9.2). Whatever is made here is whole: an event is never cut in two."""
+"""Server-sent events as bytes (WHATWG HTML, 9.2), always whole events, and negotiation between them and JSON."""
 
 import re
 from typing import Generic, TypeVar
@@ -11,7 +11,7 @@ from langlauf.clock import draw
 from langlauf.domain.event import CloudEvent, Event
 from langlauf.domain.read_models import EventLogPage
 
-#: A comment: it keeps proxies from closing a silent connection, and carries no id.
+#: A comment that keeps proxies from closing a silent connection. It has no id.
 HEARTBEAT = b":\n\n"
 _RETRY_MILLISECONDS, _RETRY_SPREAD = 2_000, 2_000
 _encoder = msgspec.json.Encoder()
@@ -22,34 +22,34 @@ P = TypeVar("P")
 
 
 class EventPage(msgspec.Struct, Generic[P], frozen=True):
-    """A part of a log or a feed, ready to be sent, perhaps to many."""
+    """Encoded events of a log or a feed, which several streams may share."""
 
     body: bytes
-    #: the position it leads to, None where there is nothing to go on from
+    #: the position after it; None where it has no events
     last: P | None
     more: bool
     over: bool
-    #: something is there that may not be told yet
+    #: events exist that may not be read yet
     held: bool = False
 
 
 def opening(about: str) -> bytes:
-    """The first bytes: when to come back after an end, each client at a moment of its own."""
+    """Return the first bytes of a stream, with a jittered time for reconnecting."""
     return b"retry: %d\n: %s\n\n" % (_RETRY_MILLISECONDS + int(_RETRY_SPREAD * draw()), about.encode())
 
 
 def message(value: dict[str, object]) -> bytes:
-    """A small message without an id: nobody comes back to it."""
+    """Return a message without an id: a client does not resume from it."""
     return b"data: %s\n\n" % _encoder.encode(value)
 
 
 def position(text: str) -> bytes:
-    """Where a client is that has seen no event since: it comes back to here."""
+    """Return an id without an event: a client resumes from this position."""
     return b"id: %s\n\n" % text.encode()
 
 
 def encode(page: EventLogPage) -> EventPage[int]:
-    """A part of a log as a stream carries it."""
+    """Encode a page of a log."""
     body = b"".join(map(_encode_event, page.events))
     return EventPage(body, page.events[-1].event_seq if page.events else None, page.more, page.over)
 
@@ -59,12 +59,12 @@ def _encode_event(event: Event) -> bytes:
 
 
 def encode_outbound(event: CloudEvent, place: str) -> bytes:
-    """One event of a feed."""
+    """Encode one event of a feed."""
     return _block(place, event.type, event)
 
 
 def _block(number: str, kind: str, value: msgspec.Struct) -> bytes:
-    """One event. In JSON a line break only stands between values, where a space means the same."""
+    """Encode one event. In JSON a line break only occurs between values, where a space means the same."""
     data = _encoder.encode(value).translate(_ONE_LINE)
     return b"id: %s\nevent: %s\ndata: %s\n\n" % (number.encode(), kind.encode(), data)
 
@@ -74,13 +74,13 @@ _QUALITY = re.compile(r"^(?:0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)$")
 
 
 def wants_stream(request: Request) -> bool:
-    """Whether a caller likes an event stream better than JSON, which is what callers get who like both alike."""
+    """Whether the client prefers an event stream to JSON; without a preference it gets JSON (RFC 9110, 12.5.1)."""
     accept = ",".join(request.headers.getlist("accept"))
     return quality(accept, EVENT_STREAM) > quality(accept, "application/json")
 
 
 def quality(accept: str, media_type: str) -> float:
-    """How much a header likes a media type: 0, not at all, to 1. The range that names it most closely counts."""
+    """Return the quality of a media type in an Accept header, from 0 to 1. The most specific range counts."""
     kind = media_type.partition("/")[0]
     closeness = {media_type: 3, f"{kind}/*": 2, "*/*": 1}
     best = (0, 0.0)
@@ -93,7 +93,7 @@ def quality(accept: str, media_type: str) -> float:
 
 
 def _weight(parameters: list[str]) -> float:
-    """The `q` of a range, 1 where there is none; one that cannot be read makes the range count for nothing."""
+    """Return the `q` of a range, by default 1; a malformed one counts as 0."""
     for parameter in parameters:
         name, _, value = parameter.partition("=")
         if name.strip() == "q":

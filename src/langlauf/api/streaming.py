@@ -1,4 +1,4 @@
-"""How server-sent events are sent: bounded in number and length, alive while nothing happens, ended cleanly."""
+"""Responses of server-sent events: limited in number and lifetime, with heartbeats, and ended cleanly."""
 
 import asyncio
 import logging
@@ -23,14 +23,14 @@ from langlauf.telemetry.log import LogEvent, log_event, log_store_failure
 
 HEADERS = {"Cache-Control": "no-store", "Vary": f"{VARY}, Last-Event-ID", "X-Accel-Buffering": "no"}
 _SENT = {"Content-Type": f"{EVENT_STREAM}; charset=utf-8", **HEADERS}
-#: The headers of every stream as they are sent: one list for all.
+#: The headers of every stream, encoded once.
 _RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in _SENT.items()]
-#: The last tenth of a lifetime is drawn: streams that began together do not all end together.
+#: The last tenth of a lifetime is random: streams that began together do not all end together.
 _DRAWN_LIFETIME = 0.1
 
 
 class StreamWaiter(Disconnectable, Protocol):
-    """Who waits for something to send: woken by its event."""
+    """Waits for something to send, and is woken by its event."""
 
     event: Signal
     left: bool
@@ -42,12 +42,12 @@ class StreamWaiter(Disconnectable, Protocol):
 
 W = TypeVar("W", bound=StreamWaiter)
 P = TypeVar("P")
-#: Reads what is behind a position.
+#: Reads the page after a position.
 NextPage = Callable[[P], Awaitable[EventPage[P]]]
 
 
 class EventStreamResponse(Response, ABC, Generic[W]):
-    """One stream, sent by itself in the task of its request."""
+    """One stream, sent in the task of its request."""
 
     def __init__(self, context: ApiContext, caller: Caller, first: bytes, *, job_id: str | None = None) -> None:
         self.status_code = 200
@@ -61,11 +61,11 @@ class EventStreamResponse(Response, ABC, Generic[W]):
 
     @abstractmethod
     def following(self) -> AbstractContextManager[W]:
-        """Follows what the stream is about, for as long as the block lasts."""
+        """Follow what the stream is about, until the block ends."""
 
     @abstractmethod
     async def follow(self, waiting: W, /, sender: "StreamSender", ends_at: float) -> None:
-        """Sends until there is nothing more to send, or until that time of the loop."""
+        """Send until there is nothing more to send, or until that time of the loop."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] == "HEAD":
@@ -83,8 +83,8 @@ class EventStreamResponse(Response, ABC, Generic[W]):
                 log_event(LogEvent.STREAM_CUT, job_id=self._job_id, request_id=self.caller.request_id)
                 abort_connection(scope)
             except OSError:
-                return  # some servers say so when the client is gone
-            except asyncio.CancelledError:  # another server than ours stops, and waits no longer
+                return  # some servers raise this when the client has disconnected
+            except asyncio.CancelledError:  # another server than ours stops, and cancels its requests
                 await sender.end_now()
                 raise
             finally:
@@ -94,21 +94,21 @@ class EventStreamResponse(Response, ABC, Generic[W]):
         return {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
 
     async def _serve(self, waiting: W, sender: "StreamSender") -> None:
-        """Sends until there is a reason to end; whatever goes wrong ends the stream where the client can go on."""
+        """Send until the stream ends; an error ends it in a state that the client can resume from."""
         try:
             await sender.send(self._first)
             lifetime = self._settings.stream_lifetime * (1 - _DRAWN_LIFETIME * draw())
             await self.follow(waiting, sender, asyncio.get_running_loop().time() + lifetime)
-        except OSError:  # the client is gone, or does not read: nothing more can be sent
+        except OSError:  # the client has disconnected, or does not read
             raise
         except StoreError as error:
             log_store_failure(error)
-        except Exception as error:  # noqa: BLE001 - the head of the answer is sent; the client comes back and goes on
+        except Exception as error:  # noqa: BLE001 - the head is sent; the client reconnects and resumes
             log_event(LogEvent.REQUEST_FAILED, logging.ERROR, error=error, request_id=self.caller.request_id)
         await sender.end()
 
     async def wait(self, waiting: W, sender: "StreamSender", until: float) -> None:
-        """Until there may be something to send, or the time is over; a comment now and then tells that all is well."""
+        """Wait until there may be something to send, or until the deadline; send heartbeats meanwhile."""
         while not waiting.event.is_set():
             wake_at = min(until, sender.sent_at + self._settings.stream_heartbeat)
             if await waiting.event.wait_until(wake_at) or wake_at == until:
@@ -116,14 +116,14 @@ class EventStreamResponse(Response, ABC, Generic[W]):
             await sender.send(HEARTBEAT)
 
     def over(self, waiting: W) -> bool:
-        """Whether there is nobody any more to send anything to."""
+        """Whether the stream has to end: the client left, lost access, or the server stops."""
         return waiting.left or waiting.turned_away or self.followers.closing
 
 
 class PagedEventStream(EventStreamResponse[W], Generic[W, P]):
-    """A stream that is a position in something that is stored: what there is from there on, and then what comes.
+    """A stream from a position in stored events: first those that exist, then new ones.
 
-    It holds one page at the most, and nothing of the store while it waits.
+    It holds at most one page, and nothing of the store while it waits.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class PagedEventStream(EventStreamResponse[W], Generic[W, P]):
         self._look_again = look_again
 
     async def follow(self, waiting: W, /, sender: "StreamSender", ends_at: float) -> None:
-        """Sends what there is, and then what comes; without a word, looks again after so many seconds."""
+        """Send existing events, then new ones; without a wake-up, read again after `look_again` seconds."""
         loop = asyncio.get_running_loop()
         while not self.over(waiting) and loop.time() < ends_at:
             waiting.event.clear()
@@ -155,13 +155,13 @@ class PagedEventStream(EventStreamResponse[W], Generic[W, P]):
             if page.over:
                 return
             if not page.more:
-                del page  # nothing is held while nothing happens
+                del page  # a waiting stream holds no page
                 until = ends_at if self._look_again is None else min(ends_at, loop.time() + self._look_again)
                 await self.wait(waiting, sender, until)
 
 
 class StreamSender:
-    """Sends parts of one answer, each within a time: `TimeoutError` where the client does not read."""
+    """Sends parts of one response, each within a timeout: `TimeoutError` where the client does not read."""
 
     __slots__ = ("_patience", "_send", "sent_at")
 
@@ -171,21 +171,21 @@ class StreamSender:
         self.sent_at = 0.0
 
     async def send(self, body: bytes, *, more: bool = True) -> None:
-        """Sends bytes; waits while too many are on their way."""
+        """Send bytes; wait while the write buffer is full."""
         await self.pass_on({"type": "http.response.body", "body": body, "more_body": more})
         self.sent_at = asyncio.get_running_loop().time()
 
     async def pass_on(self, message: Message) -> None:
-        """Hands a message to the server, which may have to wait for the client."""
+        """Pass a message to the server, which may have to wait for the client."""
         async with asyncio.timeout(self._patience):
             await self._send(message)
 
     async def end(self) -> None:
-        """The clean end."""
+        """End the response cleanly."""
         await self.send(b"", more=False)
 
     async def end_now(self) -> None:
-        """The same where nothing may wait any more: for a client that reads."""
+        """End the response without waiting, for a client that reads."""
         self._patience = 0.0
-        with suppress(OSError, RuntimeError):  # no time is left, or the answer had not begun
+        with suppress(OSError, RuntimeError):  # no time is left, or the response had not begun
             await self.end()

@@ -1,4 +1,4 @@
-"""`POST /analyze`: at once with 202, or waited for."""
+"""`POST /analyze`: accept a job with 202, or wait for its result."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -28,7 +28,7 @@ _STATUS_OF_CODE = {"timeout": 504, "timeout_max_retries": 504, "network_error": 
 
 
 class SubmitHandler:
-    """Accepts work."""
+    """Accepts submissions."""
 
     def __init__(self, context: ApiContext) -> None:
         self._context = context
@@ -36,7 +36,7 @@ class SubmitHandler:
         self._callers = _SynchronousCallers()
 
     async def analyze(self, request: Request, caller: Caller) -> Response:
-        """Runs an analysis: waits for its result, or accepts it as a job."""
+        """Run an analysis: wait for its result, or accept it as a job."""
         refuse_unknown_parameters(request)
         body = await self._context.body(request)
         order, mode = read_submit_request(body, idempotency_key(request), checked=True)
@@ -45,7 +45,7 @@ class SubmitHandler:
         if asynchronous and not preferences.wait_seconds:
             submitted = await self._services.submissions.submit(caller, order)
             return await self.accepted(request, caller, submitted, preferences)
-        # Taken before anything is accepted: a caller that is refused may come back with the same request.
+        # The slot is taken before the job is accepted: a refused client can repeat the same request.
         with self._services.followers.slots.take(caller.counted_as, "wait"):
             if asynchronous:
                 submitted = await self._services.submissions.submit(caller, order)
@@ -56,7 +56,7 @@ class SubmitHandler:
     async def accepted(
         self, request: Request, caller: Caller, submitted: SubmitOutcome, preferences: PreferHeader
     ) -> Response:
-        """202 with the job, or its result where the caller waits and it ends in time."""
+        """Return 202 with the job, or its result where the client waits and the job ends in time."""
         job = await self._job_or_problem(request, caller, submitted)
         links, reads = self._context.links(request), self._services.reads
         headers = {} if isinstance(submitted, Accepted) else {"Idempotent-Replayed": "true"}
@@ -69,7 +69,7 @@ class SubmitHandler:
             job, moment = view.job, await reads.derived_fields(view)
         elif isinstance(submitted, Accepted):
             moment = reads.derived_fields_of_new(job)
-        else:  # it may be running by now: then its lease belongs to the picture
+        else:  # it may be running by now, so its lease is needed
             view = await reads.of(caller).job(job.job_id) or JobView(job, None)
             job, moment = view.job, await reads.derived_fields(view)
         headers |= {"Location": links.job(job.job_id), "Retry-After": str(moment.poll_after)}
@@ -119,7 +119,7 @@ class SubmitHandler:
         return view or JobView(job, None)
 
     async def _ended(self, request: Request, caller: Caller, job: JobRecord, headers: dict[str, str]) -> Response:
-        """How a job ended, as the answer to whoever waited for it."""
+        """Return the end of a job as the response to a waiting request."""
         links = self._context.links(request)
         headers = {**headers, "Content-Location": links.job(job.job_id)}
         if job.status is Status.COMPLETED and job.result_id:
@@ -181,7 +181,7 @@ class SubmitHandler:
 
 
 class _WaitingClient:
-    """The client of a request that waits for the end of its job: without it, the wait for the job is over as well."""
+    """The client of a request that waits for its job: the wait ends when the client disconnects."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
@@ -194,14 +194,14 @@ class _WaitingClient:
         return watch_client(self._request.scope, self._request.receive, self)
 
     def leave(self) -> None:
-        """The client went away."""
+        """Record that the client disconnected, and end the wait."""
         self.left = True
         if self._follower is not None:
             self._follower.leave()
 
 
 class _SynchronousCallers:
-    """Counts who waits for each job that a synchronous request has made: without the last of them it has no use.
+    """Counts the requests that wait for each job of a synchronous request: without any, the job is canceled.
 
     More than one waits where a request is repeated with its Idempotency-Key.
     """
@@ -210,14 +210,14 @@ class _SynchronousCallers:
         self._waiting: Counter[str] = Counter()
 
     def enter(self, job_id: str, *, first: bool) -> bool:
-        """Count a caller; return False for one that repeats a request of another kind, or one that is over."""
+        """Count a request; return False for a repetition of an asynchronous request, or of one that has ended."""
         if not first and job_id not in self._waiting:
             return False
         self._waiting[job_id] += 1
         return True
 
     def leave(self, job_id: str) -> bool:
-        """Count a caller out, and return whether it was the last."""
+        """Uncount a request, and return whether it was the last."""
         self._waiting[job_id] -= 1
         if self._waiting[job_id]:
             return False
@@ -226,11 +226,11 @@ class _SynchronousCallers:
 
 
 def _queue_full(full: QueueFull) -> Problem:
-    """The caller's own queue, or one it may avoid, is its business; the server being full is not."""
+    """Return 429 for a queue of the caller or the analysis, 503 for the queue of the whole server."""
     status = 503 if full.scope == "all" else 429
     return Problem(status, "queue_full", full.reason, headers={"Retry-After": str(full.retry_after)})
 
 
 def _always_accepted(order: SubmitRequest) -> SubmitRequest:
-    """A synchronous request is never refused as a duplicate: its caller wants an answer, not a link."""
+    """Allow duplicates: a synchronous request needs a result, not a link to another job."""
     return msgspec.structs.replace(order, allow_duplicate=True)

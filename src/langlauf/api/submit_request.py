@@ -1,4 +1,4 @@
-"""The body of `POST /analyze`: flat or under `input`, with everything that is not input taken out."""
+"""Reading a submission: the body of `POST /analyze`, its Idempotency-Key and its Prefer header."""
 
 import math
 import re
@@ -17,14 +17,14 @@ from langlauf.service.submit import SubmitRequest
 from langlauf.settings_values import parse_duration
 
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
-#: A string of structured fields (RFC 9651); inside, only quotes and backslashes are escaped.
+#: A string of structured fields (RFC 9651); only quotes and backslashes are escaped.
 _QUOTED = re.compile(r'"((?:[^"\\]|\\["\\])*)"')
 
 
 def read_submit_request(
     body: dict[str, Any], idempotency_key: str | None, *, checked: bool = False
 ) -> tuple[SubmitRequest, AsyncMode]:
-    """What is wanted, and how it is to be answered; `checked` says that all of the body can be kept."""
+    """Return the submission and its mode of response; `checked` means that all values of the body are storable."""
     given = body.get("options")
     mode = convert(Options, {} if given is None else given, "options.").async_mode
     wish = mode.notify
@@ -63,7 +63,7 @@ def _input(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _timeout(value: Any) -> float | None:
-    """Seconds; it only lowers the analysis' own limit, so that nothing is too long."""
+    """Return seconds; there is no maximum, because it only lowers the limit of the analysis."""
     if value is None:
         return None
     try:
@@ -76,7 +76,7 @@ def _timeout(value: Any) -> float | None:
 
 
 def idempotency_key(request: Request) -> str | None:
-    """The Idempotency-Key header; a bare and a quoted key are the same."""
+    """Return the Idempotency-Key; a bare and a quoted key are the same."""
     values = request.headers.getlist("idempotency-key")
     if not values:
         return None
@@ -92,36 +92,36 @@ def idempotency_key(request: Request) -> str | None:
 
 
 LONGEST_WAIT = 30
-#: A number with more digits is past every limit, and not worth being read.
+#: A number with more digits exceeds every limit, and is not parsed.
 _DIGITS = 9
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # noqa: S105 - the word of the grammar
 _QUOTED_VALUE = r'"(?:[^"\\]|\\.)*"'
 _PIECE = re.compile(r'"(?:[^"\\]|\\.)*"?|[^",]+|,', re.DOTALL)
-#: One member of the list: a name, perhaps with a value, and parameters, which mean nothing to us.
+#: One member of the list: a name, an optional value, and parameters, which are ignored.
 _MEMBER = re.compile(rf"\s*({_TOKEN})\s*(?:=\s*({_TOKEN}|{_QUOTED_VALUE})?)?\s*(?:;.*)?", re.DOTALL)
 
 
 class PreferHeader(msgspec.Struct, frozen=True):
-    """What the caller prefers. `wait` alone means nothing."""
+    """The preferences of the client (RFC 7240); unknown ones are ignored. `wait` alone has no effect."""
 
     respond_async: bool = False
     wait: int | None = None
 
     @property
     def wait_seconds(self) -> int:
-        """How long to wait for the end before a 202."""
+        """Return how long to wait for the end before a 202."""
         return min(self.wait, LONGEST_WAIT) if self.respond_async and self.wait is not None else 0
 
     @property
     def applied(self) -> str | None:
-        """The value of Preference-Applied, where a preference was used."""
+        """Return the value of Preference-Applied; None where no preference was used."""
         if not self.respond_async:
             return None
         return "respond-async" if self.wait is None else f"respond-async, wait={self.wait_seconds}"
 
 
 def read_prefer_header(headers: list[str]) -> PreferHeader:
-    """Several headers are one list; of a repeated preference the first counts, and an empty value is none."""
+    """Parse several headers as one list; of a repeated preference the first counts, and an empty value is none."""
     found: dict[str, str] = {}
     for name, value in _members(", ".join(headers)):
         found.setdefault(name.lower(), value)
@@ -129,7 +129,7 @@ def read_prefer_header(headers: list[str]) -> PreferHeader:
 
 
 def _members(text: str) -> Iterator[tuple[str, str]]:
-    """Names and values; a comma inside quotes ends nothing, and what cannot be read is passed over."""
+    """Yield names and values; a comma inside quotes does not separate, and malformed members are skipped."""
     for member in _split(text):
         if match := _MEMBER.fullmatch(member):
             yield match[1], _unquoted(match[2] or "")

@@ -1,4 +1,4 @@
-"""Is it up, is it ready, what does it count."""
+"""Handlers of health, readiness and metrics."""
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,19 +14,19 @@ from langlauf.problems import VARY, Problem
 
 
 class SystemHandlers:
-    """What operators and their machines ask."""
+    """Handlers for operators and their monitoring."""
 
     def __init__(self, context: ApiContext) -> None:
         self._context = context
 
     async def health(self, request: Request) -> Response:
-        """The process is up; nothing else is looked at."""
+        """Return that the process is up, without checking anything else."""
         return json_response(HealthResponse(request_id=request.scope["langlauf.request_id"], status="up"))
 
     async def ready(self, request: Request) -> Response:
-        """The store answers and takes writes, and the workers of this process, if any, are alive.
+        """Check that the store answers and takes writes, and that the workers of this process, if any, are alive.
 
-        With `for=reads`: the store answers.
+        With `for=reads`, only check that the store answers.
         """
         reads_alone = choice_parameter(request, "for", ("reads",)) is not None
         retry = {"Retry-After": "5"}
@@ -42,6 +42,6 @@ class SystemHandlers:
         return json_response(HealthResponse(request_id=request.scope["langlauf.request_id"], status="ready"))
 
     async def metrics(self, request: Request, _: Caller) -> Response:
-        """What is counted and what is so now: as Prometheus reads it, or in OpenMetrics where that is asked for."""
+        """Return all metrics in the Prometheus format, or in OpenMetrics where the client accepts it."""
         text, kind = await self._context.services.metrics.text(request.headers.get("accept", ""))
         return Response(text, headers={"Cache-Control": "no-store", "Vary": VARY, "Content-Type": kind})

@@ -1,4 +1,4 @@
-"""An org's endpoints and its deliveries, for its admins."""
+"""Handlers of an org's webhook endpoints and deliveries, for its admins."""
 
 from collections.abc import Awaitable
 from datetime import datetime
@@ -53,20 +53,20 @@ T = TypeVar("T")
 
 
 class WebhookHandlers:
-    """Everything under `/analyze/webhooks`."""
+    """Handlers under `/analyze/webhooks`."""
 
     def __init__(self, context: ApiContext) -> None:
         self._context = context
         self._webhooks = context.services.webhooks
 
     async def list(self, request: Request, caller: Caller) -> Response:
-        """The org's endpoints, oldest first, and how each is doing."""
+        """List the org's endpoints, oldest first, with their health."""
         refuse_unknown_parameters(request)
         found = [self._out(one) for one in await self._webhooks.endpoints(caller.org_id)]
         return json_response(EndpointsResponse(request_id=caller.request_id, webhooks=found))
 
     async def create(self, request: Request, caller: Caller) -> Response:
-        """A new endpoint. Its secret is in this answer and nowhere else, ever."""
+        """Add an endpoint. Only this response contains its secret."""
         refuse_unknown_parameters(request)
         wish: CreateWebhookBody = convert(CreateWebhookBody, await self._context.body(request, optional=True))
         made = await as_problem(
@@ -76,18 +76,18 @@ class WebhookHandlers:
         return json_response(self._with_secret(caller, made), 201, headers={"Location": address})
 
     async def secret(self, request: Request, caller: Caller) -> Response:
-        """The org's own secret, the same whenever it is asked for."""
+        """Return the org's own secret; it can be read again."""
         refuse_unknown_parameters(request)
         secret, former, *_ = (*self._webhooks.org_secrets(caller.org_id), None, None)
         return json_response(OrgSecretResponse(request_id=caller.request_id, secret=secret, former_secret=former))
 
     async def one(self, request: Request, caller: Caller) -> Response:
-        """One endpoint."""
+        """Return one endpoint."""
         refuse_unknown_parameters(request)
         return self._answer(caller, await self._webhooks.one(caller.org_id, _id(request)))
 
     async def change(self, request: Request, caller: Caller) -> Response:
-        """Changes what is named. One that is switched off gives up what waits; switched on, it starts afresh."""
+        """Change the given fields. Switching off gives up pending messages; switching on resets the failures."""
         refuse_unknown_parameters(request)
         wish: ChangeWebhookBody = convert(ChangeWebhookBody, await self._context.body(request, optional=True))
         changed = await self._webhooks.change(
@@ -96,14 +96,14 @@ class WebhookHandlers:
         return self._answer(caller, changed)
 
     async def remove(self, request: Request, caller: Caller) -> Response:
-        """Forgets an endpoint."""
+        """Remove an endpoint."""
         refuse_unknown_parameters(request)
         if not await self._webhooks.remove(caller.org_id, _id(request)):
             raise not_found()
         return json_response(RemovedEndpointResponse(request_id=caller.request_id, endpoint_id=_id(request)))
 
     async def rotate(self, request: Request, caller: Caller) -> Response:
-        """A new secret, which is in this answer and nowhere else."""
+        """Create a new secret. Only this response contains it."""
         refuse_unknown_parameters(request)
         wish: RotateBody = convert(RotateBody, await self._context.body(request, optional=True))
         made = await self._webhooks.rotate(caller.org_id, _id(request), overlap_seconds=_overlap(wish.overlap))
@@ -112,7 +112,7 @@ class WebhookHandlers:
         return json_response(self._with_secret(caller, made))
 
     async def test(self, request: Request, caller: Caller) -> Response:
-        """Sends a test event, and tells what came back."""
+        """Send a test event, and return the result."""
         refuse_unknown_parameters(request)
         await self._context.body(request, optional=True)
         if await self._webhooks.one(caller.org_id, _id(request)) is None:
@@ -126,7 +126,7 @@ class WebhookHandlers:
         return json_response(WebhookTestResponse(request_id=caller.request_id, **tried_fields(tried)))
 
     async def replay(self, request: Request, caller: Caller) -> Response:
-        """Sends again what the endpoint did not take."""
+        """Send again what the endpoint did not accept."""
         refuse_unknown_parameters(request)
         wish: ReplayBody = convert(ReplayBody, await self._context.body(request, optional=True))
         if await self._webhooks.one(caller.org_id, _id(request)) is None:
@@ -155,14 +155,14 @@ class WebhookHandlers:
 
 
 class DeliveryHandlers:
-    """Everything under `/analyze/deliveries`."""
+    """Handlers under `/analyze/deliveries`."""
 
     def __init__(self, context: ApiContext) -> None:
         self._context = context
         self._webhooks = context.services.webhooks
 
     async def list(self, request: Request, caller: Caller) -> Response:
-        """A page of the org's deliveries, newest first."""
+        """List the org's deliveries, newest first."""
         refuse_unknown_parameters(request, "endpoint", "job", "status", "limit", "cursor")
         limit = int_parameter(request, "limit", default=50, lowest=1, highest=200)
         which = DeliveryFilter(
@@ -188,7 +188,7 @@ class DeliveryHandlers:
         return json_response(body, headers=headers)
 
     async def one(self, request: Request, caller: Caller) -> Response:
-        """One delivery with its attempts."""
+        """Return one delivery with its attempts."""
         refuse_unknown_parameters(request)
         found = await self._webhooks.delivery(caller.org_id, request.path_params["notification_id"])
         if found is None:
@@ -202,7 +202,7 @@ class DeliveryHandlers:
         return json_response(body)
 
     async def replay(self, request: Request, caller: Caller) -> Response:
-        """Sends one again. One that waits anyway is left as it is."""
+        """Send one delivery again. A pending one is left as it is."""
         refuse_unknown_parameters(request)
         await self._context.body(request, optional=True)
         notification_id = request.path_params["notification_id"]
@@ -219,7 +219,7 @@ class DeliveryHandlers:
 
 
 async def as_problem(use: Awaitable[T]) -> T:
-    """What a use case refuses, as the problem that says so."""
+    """Turn the refusal of a use case into a problem."""
     try:
         return await use
     except EndpointExists as error:
@@ -241,7 +241,7 @@ def _id(request: Request) -> str:
 
 
 def _overlap(value: float | str | None) -> float:
-    """Seconds; none at all ends the secret before at once."""
+    """Return seconds; 0 ends the previous secret at once."""
     if value is None:
         return USUAL_OVERLAP
     try:

@@ -1,4 +1,4 @@
-"""Records become the shapes on the wire."""
+"""Converts records to their schemas on the wire; commands print the same."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -35,21 +35,21 @@ _PHASE = VISIBLE_FIELDS.index("status") + 1
 
 
 class ApiLinks(msgspec.Struct, frozen=True):
-    """Where things are, seen from the caller: behind a public address, under a mount point, with the API's prefix."""
+    """Builds links below the public URL or mount point and the API's prefix."""
 
     base: str
 
     def job(self, job_id: str) -> str:
-        """The status of a job."""
+        """Return the URL of a job's status."""
         return f"{self.base}/jobs/{job_id}"
 
     def result(self, result_id: str) -> str:
-        """The permanent link of a result."""
+        """Return the permanent URL of a result."""
         return f"{self.base}/results/{result_id}"
 
 
 def raw_json(text: str | None) -> msgspec.Raw:
-    """Stored JSON text, to be sent as it is."""
+    """Return stored JSON text, to be sent as it is."""
     return _NULL if text is None else msgspec.Raw(text.encode())
 
 
@@ -58,7 +58,7 @@ def _time(instant: Instant | None) -> datetime | None:
 
 
 def _shown_meta(text: str | None, *, operator: bool) -> dict[str, Any] | None:
-    """Error details; the trace is for the operator alone."""
+    """Return error details; the traceback is for the operator only."""
     if text is None:
         return None
     meta = msgspec.json.decode(text, type=dict[str, Any])
@@ -68,7 +68,7 @@ def _shown_meta(text: str | None, *, operator: bool) -> dict[str, Any] | None:
 
 
 def trace_of(job: JobRecord) -> str | None:
-    """Where the job went wrong, for the operator; None where that is not known."""
+    """Return the traceback of a failed job, for the operator; None where there is none."""
     meta = _shown_meta(job.error_meta, operator=True) or {}
     trace = meta.get("trace")
     return trace if isinstance(trace, str) else None
@@ -79,12 +79,12 @@ def _number(value: float) -> int | float:
 
 
 def job_out(job: JobRecord, moment: DerivedFields, links: ApiLinks, *, operator: bool = False) -> JobOut:
-    """A job on the wire, as the operator or as its org sees it."""
+    """Convert a job, as the operator or as its org sees it."""
     return JobOut(*job_members(job, moment, links, operator=operator))
 
 
 def job_members(job: JobRecord, moment: DerivedFields, links: ApiLinks, *, operator: bool = False) -> list[Any]:
-    """The members of a job on the wire, in their order."""
+    """Return the fields of a job in their order on the wire."""
     members: list[Any] = [*astuple(job)[: len(VISIBLE_FIELDS)]]
     for place in _TIMES:
         if (at := members[place]) is not None:
@@ -99,7 +99,7 @@ def job_members(job: JobRecord, moment: DerivedFields, links: ApiLinks, *, opera
 
 
 def event_out(event: Event) -> EventOut:
-    """An event on the wire."""
+    """Convert an event."""
     return EventOut(
         event_id=event.event_id,
         job_id=event.job_id,
@@ -115,7 +115,7 @@ def event_out(event: Event) -> EventOut:
 
 
 def snapshot_out(snapshot: Snapshot, links: ApiLinks) -> SnapshotOut:
-    """A snapshot on the wire."""
+    """Convert a snapshot."""
     return SnapshotOut(
         result_id=snapshot.result_id,
         job_id=snapshot.job_id,
@@ -129,18 +129,18 @@ def snapshot_out(snapshot: Snapshot, links: ApiLinks) -> SnapshotOut:
 
 
 def notification_out(notification: Notification) -> NotificationOut:
-    """A message on the wire."""
+    """Convert a message."""
     return NotificationOut(**notification_fields(notification))
 
 
 def inbox_out(message: InboxMessage) -> InboxOut:
-    """A message of the inbox on the wire."""
+    """Convert a message of the inbox."""
     read_at = _time(message.notification.read_at)
     return InboxOut(**notification_fields(message.notification), read_at=read_at, unread=message.unread)
 
 
 def notification_fields(notification: Notification) -> dict[str, Any]:
-    """A message on the wire, in parts. Where it goes is not among them: an address may be a person's."""
+    """Return the fields of a message, without its target: an address may be a person's."""
     return {
         "notification_id": notification.notification_id,
         "job_id": notification.job_id,
@@ -159,7 +159,7 @@ def notification_fields(notification: Notification) -> dict[str, Any]:
 
 
 def key_fields(key: ApiKey) -> dict[str, Any]:
-    """A key on the wire, in parts."""
+    """Return the fields of a key."""
     return {
         "key_id": key.key_id,
         "org_id": key.org_id,
@@ -173,7 +173,7 @@ def key_fields(key: ApiKey) -> dict[str, Any]:
 
 
 def endpoint_out(endpoint: WebhookEndpoint, now: Instant) -> EndpointOut:
-    """An endpoint on the wire, and how it is doing now."""
+    """Convert an endpoint, with its current health."""
     return EndpointOut(
         endpoint_id=endpoint.endpoint_id,
         org_id=endpoint.org_id,
@@ -193,14 +193,14 @@ def endpoint_out(endpoint: WebhookEndpoint, now: Instant) -> EndpointOut:
 
 
 def delivery_out(message: Notification, endpoints: Iterable[WebhookEndpoint]) -> DeliveryOut:
-    """A delivery on the wire; where it goes is the address of its endpoint, while there is that one."""
+    """Convert a delivery; its target is the URL of its endpoint, while that exists."""
     return DeliveryOut(
         **notification_fields(message), endpoint_id=message.endpoint_id, target=shown_target(message, endpoints)
     )
 
 
 def shown_target(message: Notification, endpoints: Iterable[WebhookEndpoint]) -> str | None:
-    """Where a message goes, for people: an e-mail address is masked."""
+    """Return where a message goes; an e-mail address is masked."""
     if message.endpoint_id is not None:
         return next((one.url for one in endpoints if one.endpoint_id == message.endpoint_id), None)
     if message.channel == "email" and message.target is not None:
@@ -209,7 +209,7 @@ def shown_target(message: Notification, endpoints: Iterable[WebhookEndpoint]) ->
 
 
 def attempt_out(attempt: DeliveryAttempt) -> AttemptOut:
-    """One try on the wire."""
+    """Convert one attempt."""
     return AttemptOut(
         attempt=attempt.attempt,
         at=to_datetime(attempt.at),
@@ -222,7 +222,7 @@ def attempt_out(attempt: DeliveryAttempt) -> AttemptOut:
 
 
 def tried_fields(tried: SendResult) -> dict[str, Any]:
-    """What came back from a test, in parts."""
+    """Return the fields of the result of a test."""
     return {
         "taken": tried.taken,
         "seconds": round(tried.seconds, 3),

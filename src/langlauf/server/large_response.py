@@ -1,7 +1,7 @@
-"""Large answers, sent in pieces: the next one is read when the client has taken the last, and not before.
+"""Large responses, streamed in chunks: the next one is read when the client has taken the last.
 
-What is in memory of an answer is a piece and what is on its way, both counted in the room that all answers share. A
-client that does not read keeps that much until it is cut off, like any other that takes nothing of its answer.
+In memory are one chunk and the write buffer, both counted in the memory that all responses share. A client that does
+not read holds that much until the write deadline disconnects it.
 """
 
 import asyncio
@@ -20,17 +20,17 @@ from langlauf.server.asgi import abort_connection, transport_of, watch_client
 from langlauf.service.request_limits import ResponseMemory
 from langlauf.telemetry.log import LogEvent, log_event
 
-#: What is handed to the connection at once.
+#: Bytes passed to the connection at once.
 _SLICE = 65_536
-#: What may be on its way to a client that does not read: the mark at which a connection is full, and a slice over it.
+#: Bytes in flight to a client that does not read: the high-water mark of a connection, and one slice above it.
 _ON_ITS_WAY = 2 * _SLICE
 _RETRY_SECONDS, _RETRY_SPREAD = 2, 5
 
 
 class LargeResponse(Response):
-    """An answer around a stored payload, which is passed on as it is.
+    """A response around a stored payload, which is passed on as it is.
 
-    `gone` is asked where the payload is no longer there although it was a moment ago: it raises what there is to say.
+    `gone` is called where the payload was removed in the meantime: it raises the problem.
     """
 
     def __init__(
@@ -70,14 +70,14 @@ class LargeResponse(Response):
                 try:
                     await self._send(first.pop(), client, send)
                 except StoreError as error:
-                    # Half of it is sent, and its length was told: without its end no client takes it for the whole.
+                    # Content-Length was sent: a client notices that the response is incomplete.
                     log_event(LogEvent.ANSWER_CUT, logging.WARNING, org_id=self._org_id, reason=str(error))
                     if transport_of(scope) is None:
                         raise
                     abort_connection(scope)
 
     async def _first(self) -> bytes | memoryview:
-        """The first piece, before anything is said: then it can still be said that there is none."""
+        """Read the first chunk before the head is sent: a missing payload can still become a problem."""
         try:
             return await self._source.read(0)
         except PayloadGone:
@@ -91,18 +91,18 @@ class LargeResponse(Response):
         while not client.left:
             for start in range(0, len(piece), _SLICE):
                 await send(_part(bytes(piece[start : start + _SLICE])))
-                await asyncio.sleep(0)  # a quick client takes a whole piece without a pause, and others wait meanwhile
+                await asyncio.sleep(0)  # a fast client takes a whole chunk without a pause; let others run
             position += len(piece)
             if position == self._source.size:
                 await send(_part(after, more=False))
                 return
-            piece = b""  # let go of, before the client has room for the next
+            piece = b""  # freed before the client has room for the next
             await send(_part(b""))
             piece = await self._source.read(position)
 
 
 class BufferedResponse(Response):
-    """An answer that is in memory already and large: it is counted until it is sent, and sent in slices."""
+    """A large response that is in memory already: counted until it is sent, and sent in slices."""
 
     def __init__(self, response: Response, room: ResponseMemory, org_id: str) -> None:
         self.status_code = response.status_code
@@ -124,7 +124,7 @@ class BufferedResponse(Response):
 
 
 class _ClientWatch:
-    """The client that an answer is for."""
+    """Whether the client of a response has disconnected."""
 
     left = False
 
@@ -134,7 +134,7 @@ class _ClientWatch:
 
 @contextmanager
 def _client(scope: Scope, receive: Receive) -> Iterator[_ClientWatch]:
-    """Notices when the client leaves: a server does not tell an application that only sends."""
+    """Watch for a disconnect: an application that only sends would not notice it."""
     client = _ClientWatch()
     end = watch_client(scope, receive, client)
     try:
@@ -148,13 +148,13 @@ def _part(body: bytes, *, more: bool = True) -> Message:
 
 
 def limit_response_memory(response: Response, room: ResponseMemory, org_id: str) -> Response:
-    """The answer as it is; where it holds much in memory, one that is counted for as long as that lasts."""
+    """Return the response as it is, or one that counts its memory while it is sent."""
     body = getattr(response, "body", b"")
     return BufferedResponse(response, room, org_id) if len(body) > SMALL_PAYLOAD else response
 
 
 def response_memory_full(error: ResponseMemoryFull) -> Problem:
-    """A jittered Retry-After, so that refused clients do not come back all at once."""
+    """Return a problem with a jittered Retry-After, so that refused clients do not retry all at once."""
     headers = {"Retry-After": str(_RETRY_SECONDS + int(_RETRY_SPREAD * draw()))}
     if error.scope == "org":
         message = "Too many large answers of this org are on their way; read them, or try again."
