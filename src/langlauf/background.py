@@ -67,7 +67,7 @@ class BackgroundLoop:
         self._task.cancel()
         await asyncio.wait({self._task})
         if not self._task.cancelled() and (error := self._task.exception()):
-            log_event(LogEvent.UPKEEP_FAILED, logging.ERROR, error=error, duty=self.name)
+            log_event(LogEvent.MAINTENANCE_FAILED, logging.ERROR, error=error, duty=self.name)
 
     async def _run(self) -> None:
         # Checked after each round as well: a library may turn the cancellation into an error of its own.
@@ -122,7 +122,7 @@ class PeriodicDuty(BackgroundLoop):
     async def _failed(self, error: Exception) -> None:
         DUTIES.add(self.name, "failed")
         if not isinstance(error, StoreUnhealthy):  # that is logged once, by the health of the store
-            log_event(LogEvent.UPKEEP_FAILED, logging.ERROR, error=error, duty=self.name)
+            log_event(LogEvent.MAINTENANCE_FAILED, logging.ERROR, error=error, duty=self.name)
 
 
 class DutyRecorder:
@@ -147,6 +147,6 @@ class DutyRecorder:
         except StoreUnhealthy:
             return  # logged once, by the health of the store
         except Exception as error:  # noqa: BLE001 - the next success tries again
-            log_event(LogEvent.UPKEEP_FAILED, logging.WARNING, duty=name, reason=str(error))
+            log_event(LogEvent.MAINTENANCE_FAILED, logging.WARNING, duty=name, reason=str(error))
             return
         self._recorded[name] = now

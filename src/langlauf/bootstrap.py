@@ -294,7 +294,7 @@ async def _write_last_uses(keyring: Keyring) -> None:
     except StoreUnhealthy:
         return  # logged once, by the health check of the store
     except StoreError as error:
-        log_event(LogEvent.UPKEEP_FAILED, logging.ERROR, error=error, duty="key uses")
+        log_event(LogEvent.MAINTENANCE_FAILED, logging.ERROR, error=error, duty="key uses")
 
 
 @asynccontextmanager

@@ -238,7 +238,7 @@ def test_retention_removes_the_rest_where_the_place_is_away(tmp_path: Path, capl
         clock.pass_(8 * DAY)
         report = await store.retire(WEEK, dry_run=False)
         assert report.results.delete_count == 1
-        [told] = [record for record in caplog.records if record.getMessage() == "upkeep_failed"]
+        [told] = [record for record in caplog.records if record.getMessage() == "maintenance_failed"]
         assert told.fields["duty"] == "blobs"  # type: ignore[attr-defined]
 
     async def back(store: SqliteStore, _: SetClock) -> None:

@@ -171,7 +171,7 @@ async def _sent_by(store: Any, channels: dict[Any, Channel], done: Any, schedule
     assert [*alive, part.alive] == [False, True, False]
 
 
-def test_a_store_that_is_away_is_told_of_once_and_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_outage_of_the_store_is_logged_once_and_waited_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sending_room, "_LOOK_SECONDS", 0.01)
 
     async def main() -> None:
@@ -189,7 +189,7 @@ def test_a_store_that_is_away_is_told_of_once_and_waited_for(monkeypatch: pytest
     asyncio.run(main())
 
 
-def test_a_channel_that_is_not_set_up_or_broken_holds_up_nobody() -> None:
+def test_a_missing_or_broken_channel_does_not_block_others() -> None:
     async def main() -> None:
         async with _outbox() as store:
 

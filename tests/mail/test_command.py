@@ -80,7 +80,7 @@ def test_a_wrong_password_is_not_shown(office: SmtpServer) -> None:
         assert "secretly" not in one.output
 
 
-def test_nobody_there() -> None:
+def test_an_unreachable_server() -> None:
     """The code of a server that cannot be reached."""
     shown = run(TO, LANGLAUF_SMTP="smtp://127.0.0.1:1", LANGLAUF_MAIL_FROM="jobs@sender.example")
     assert shown.exit_code == 5

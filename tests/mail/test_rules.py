@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from langlauf.cli.main import main
 from tests.delivery.rig import rig
 from tests.http.test_errors import assert_problem
-from tests.mail.test_arriving import FROM, PUBLIC, TO, Post, texts
+from tests.mail.test_mail_delivery import FROM, PUBLIC, TO, Post, texts
 from tests.support.live import live
 from tests.support.postgres import fresh_database
 from tests.support.smtp_server import smtp_server_in_thread

@@ -100,7 +100,7 @@ def test_a_server_without_starttls_gets_nothing() -> None:
     assert PASSWORD not in answer.reply
 
 
-def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path: Path) -> None:
+def test_an_untrusted_certificate_is_refused(tmp_path: Path) -> None:
     """So is the mail."""
     answer, office = through(
         lambda office: sent(f"smtp://localhost:{office.port}?tls=required"), certificate=make_certificate(tmp_path)
@@ -195,7 +195,7 @@ def test_a_server_that_hangs_is_left_at_the_deadline(greeting: bytes) -> None:
     eventually(lambda: threading.active_count() <= before)
 
 
-def test_nobody_there() -> None:
+def test_an_unreachable_server() -> None:
     """A port that nobody listens at, a name that does not exist."""
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))  # it does not listen

@@ -115,7 +115,7 @@ def test_a_job_that_cannot_go_is_told_and_the_others_go(bed: StoreUnderTest, cap
             await apply_retention(store, AT_ONCE)
         left = [job_id for job_id in jobs if await store.tenant("org-a").job(job_id) is not None]
         assert left == [jobs[2]]
-        told = [record.__dict__["fields"] for record in caplog.records if record.getMessage() == "upkeep_failed"]
+        told = [record.__dict__["fields"] for record in caplog.records if record.getMessage() == "maintenance_failed"]
         assert [(one["duty"], one["kind"], one["job_id"]) for one in told] == [("retention", "jobs", jobs[2])]
         assert "retention_ran" not in caplog.text
         _allow(bed)

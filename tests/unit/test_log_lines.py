@@ -14,7 +14,7 @@ from langlauf.telemetry.log import JsonFormatter, LogEvent, TextFormatter
 def _record(
     fields: Mapping[str, Any], *, level: int = logging.WARNING, name: str = "langlauf", error: bool = False
 ) -> logging.LogRecord:
-    record = logging.LogRecord(name, level, "", 0, LogEvent.UPKEEP_FAILED, (), sys.exc_info() if error else None)
+    record = logging.LogRecord(name, level, "", 0, LogEvent.MAINTENANCE_FAILED, (), sys.exc_info() if error else None)
     record.fields = dict(fields)
     return record
 

@@ -57,7 +57,7 @@ def test_a_broken_row_does_not_stop_the_sweep(tmp_path: Path, caplog: pytest.Log
             with caplog.at_level(logging.ERROR, "langlauf"):
                 swept = await store.sweep(grace_seconds=5, backoff=Backoff(), limit=2)
             assert {one.job_id for one in swept} == {lease.job_id for lease in leases} - {broken}
-            told = [record.fields for record in caplog.records if record.message == LogEvent.UPKEEP_FAILED]  # type: ignore[attr-defined]
+            told = [record.fields for record in caplog.records if record.message == LogEvent.MAINTENANCE_FAILED]  # type: ignore[attr-defined]
             assert [(fields["duty"], fields["job_id"], fields["jobs"]) for fields in told] == [("sweep", broken, 1)]
 
     asyncio.run(body())
@@ -74,10 +74,10 @@ def test_a_store_that_is_away_fails_the_sweep_as_a_whole(tmp_path: Path, monkeyp
             for _ in range(5):
                 await maker.running()
             clock.pass_(LEASE_SECONDS + 1)
-            told = EVENT_COUNTS[LogEvent.UPKEEP_FAILED]
+            told = EVENT_COUNTS[LogEvent.MAINTENANCE_FAILED]
             with _locked(tmp_path / "store.db"), pytest.raises(StoreUnavailable):
                 await store.sweep(grace_seconds=5, backoff=Backoff())
-            assert EVENT_COUNTS[LogEvent.UPKEEP_FAILED] == told + 1
+            assert EVENT_COUNTS[LogEvent.MAINTENANCE_FAILED] == told + 1
             assert len(await store.sweep(grace_seconds=5, backoff=Backoff())) == 5
 
     asyncio.run(body())
@@ -104,7 +104,7 @@ def test_the_sweep_goes_on_after_the_store_was_away(tmp_path: Path, monkeypatch:
                     taken.set()
 
             sweep = PeriodicDuty("sweep", 0.01, once)
-            told = EVENT_COUNTS[LogEvent.UPKEEP_FAILED]
+            told = EVENT_COUNTS[LogEvent.MAINTENANCE_FAILED]
             with _locked(tmp_path / "store.db"):
                 await sweep.start()
                 await asyncio.wait_for(failed.wait(), 10)
@@ -113,7 +113,7 @@ def test_the_sweep_goes_on_after_the_store_was_away(tmp_path: Path, monkeypatch:
                 assert sweep.alive
             await asyncio.wait_for(taken.wait(), 10)
             await sweep.stop()
-            assert EVENT_COUNTS[LogEvent.UPKEEP_FAILED] >= told + 2
+            assert EVENT_COUNTS[LogEvent.MAINTENANCE_FAILED] >= told + 2
 
     asyncio.run(body())
 

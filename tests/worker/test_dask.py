@@ -234,7 +234,7 @@ def test_a_cluster_without_langlauf_says_what_to_install(tmp_path: Path) -> None
         _run(bare, tmp_path, body)
 
 
-def test_another_version_of_the_message_is_refused_in_words(
+def test_another_version_of_the_message_is_a_clear_error(
     cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither side guesses what the other one meant."""

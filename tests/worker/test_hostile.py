@@ -83,7 +83,7 @@ def test_a_death_has_a_name_whatever_the_signal(tmp_path: Path, number: int) -> 
 
 
 @pytest.mark.parametrize("analysis", ["holds_the_line", "dies_in_map"])
-def test_a_death_is_noticed_whoever_holds_its_line(tmp_path: Path, analysis: str) -> None:
+def test_a_death_is_noticed_while_another_process_has_its_socket(tmp_path: Path, analysis: str) -> None:
     """A process that it left, or others that compute for it, do not make it look alive."""
 
     async def body(app: Langlauf, runtime: Runtime) -> None:

@@ -40,7 +40,7 @@ async def ended(runtime: Runtime, job_id: str) -> JobView:
     return view
 
 
-def test_what_one_org_may_not_start_another_gets_at_once(tmp_path: Path) -> None:
+def test_a_slot_refused_to_one_org_goes_to_another(tmp_path: Path) -> None:
     """With the polls of an idle worker an hour apart, every slot that a limit leaves is used all the same."""
     app = Langlauf()
     inside: Counter[str] = Counter()

@@ -58,7 +58,7 @@ def _with_presence(every: float, scene: Callable[[PresenceReporter, Listener], A
     return asyncio.run(main())
 
 
-def test_the_last_word_is_the_last() -> None:
+def test_reports_end_with_the_removal() -> None:
     """It reports at once, says that it stops as soon as it does, and goes."""
 
     async def scene(presence: PresenceReporter, listener: Listener) -> None:
@@ -72,7 +72,7 @@ def test_the_last_word_is_the_last() -> None:
     assert (first.stopping, second.stopping, last) == (False, True, "w-1")
 
 
-def test_a_store_that_is_away_is_told_later() -> None:
+def test_reports_go_on_after_an_outage() -> None:
     """Reports go on, and so does the worker."""
 
     async def scene(_: PresenceReporter, listener: Listener) -> None:

@@ -307,7 +307,7 @@ def test_an_application_that_cannot_be_loaded_fails_its_jobs_with_the_reason(tmp
         run(broken, tmp_path, body)
 
 
-def test_whoever_waits_for_a_process_gets_the_first_that_is_free(tmp_path: Path) -> None:
+def test_a_waiting_call_gets_the_first_free_process(tmp_path: Path) -> None:
     """Not only the one that is started for it: short jobs go through the warm processes meanwhile."""
 
     async def body(app: Langlauf, runtime: Runtime) -> None:

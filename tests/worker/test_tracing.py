@@ -92,7 +92,7 @@ def test_a_delivery_is_part_of_the_story(stories: tuple[Collector, dict[str, Any
     assert "mail.example" not in str(collector.spans)
 
 
-def test_a_failure_is_told_by_its_code_alone(stories: tuple[Collector, dict[str, Any]]) -> None:
+def test_the_mail_about_a_failure_has_only_its_code(stories: tuple[Collector, dict[str, Any]]) -> None:
     """No input, no text of an error, no exception is in any span."""
     collector, answers = stories
     spans = _of(collector, answers["broken"]["job_id"])

@@ -65,7 +65,7 @@ class Slow(Mapping[str, int]):
         return iter(())
 
 
-def test_a_value_that_is_slow_to_read_holds_up_nobody_else(tmp_path: Path) -> None:
+def test_a_value_that_is_slow_to_encode_does_not_block_others(tmp_path: Path) -> None:
     """Each is read in a thread of its own job, which can be stopped meanwhile."""
     app = Langlauf()
 

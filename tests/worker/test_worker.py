@@ -314,7 +314,7 @@ def test_an_input_that_no_longer_fits_fails_at_once(tmp_path: Path) -> None:
     run(application(int), tmp_path, finish)
 
 
-def test_a_checkpoint_that_hangs_holds_up_nobody(tmp_path: Path) -> None:
+def test_a_hanging_checkpoint_does_not_block_others(tmp_path: Path) -> None:
     """Not its neighbours' checkpoints, and not the end of the program."""
     app = Langlauf()
     never = threading.Event()

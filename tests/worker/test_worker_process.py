@@ -82,7 +82,7 @@ def test_the_worker_ends_with_its_server(tmp_path: Path) -> None:
         eventually(lambda: not alive(worker) and not alive(process))
 
 
-def test_what_the_worker_counts_is_told_by_the_server(tmp_path: Path) -> None:
+def test_metrics_of_the_worker_are_served(tmp_path: Path) -> None:
     """A worker that is replaced takes nothing of it away."""
     with serving(tmp_path / "store.db", app=_APP, settings=_LEASE) as server, _client(server) as http:
 

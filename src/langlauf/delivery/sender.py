@@ -194,7 +194,7 @@ class Sender(PeriodicDuty):
             raise
         except Exception as error:  # noqa: BLE001 - one message that cannot be rendered must not block the others
             ids: dict[str, Any] = {"org_id": delivery.org_id, "notification_id": delivery.notification_id}
-            log_event(LogEvent.UPKEEP_FAILED, logging.ERROR, error=error, duty="sending", **ids)
+            log_event(LogEvent.MAINTENANCE_FAILED, logging.ERROR, error=error, duty="sending", **ids)
             return DeliveryOutcome(verdict="later", error="the message could not be sent: see the log of the server")
 
     async def _failing_since(self, delivery: Delivery, outcome: DeliveryOutcome) -> Instant | None:

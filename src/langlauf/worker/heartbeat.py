@@ -174,7 +174,7 @@ class PresenceReporter(BackgroundLoop):
         except StoreUnhealthy:
             return  # logged once, by the health of the store
         except Exception as error:  # noqa: BLE001 - the next report tries again
-            log_event(LogEvent.UPKEEP_FAILED, logging.WARNING, duty="presence", reason=str(error))
+            log_event(LogEvent.MAINTENANCE_FAILED, logging.WARNING, duty="presence", reason=str(error))
 
 
 class Watchdog(BackgroundLoop):

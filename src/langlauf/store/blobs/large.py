@@ -163,7 +163,7 @@ class LargePayloads:
                 log_event(LogEvent.BLOBS_REMOVED, blobs=removed)
         except StoreError as error:
             # The removed rows are reported all the same; the blobs wait for the next run.
-            log_event(LogEvent.UPKEEP_FAILED, logging.ERROR, duty="blobs", reason=str(error))
+            log_event(LogEvent.MAINTENANCE_FAILED, logging.ERROR, duty="blobs", reason=str(error))
 
     async def remove_org(self, org_id: str) -> int:
         """Delete all blobs of an org and return how many."""

@@ -112,7 +112,7 @@ class SqliteStore(SqliteEngine):
             if not swept:
                 raise
             # Report what was swept all the same; the rest waits for the next sweep.
-            log_event(LogEvent.UPKEEP_FAILED, logging.ERROR, duty="sweep", reason=str(error))
+            log_event(LogEvent.MAINTENANCE_FAILED, logging.ERROR, duty="sweep", reason=str(error))
         return swept
 
     async def retire(self, policy: RetentionPolicy, *, dry_run: bool, counted: bool = True) -> RetentionReport:

@@ -73,7 +73,12 @@ def _log_failures(answers: Iterable[tuple[Lease, object]]) -> None:
             failed.setdefault(str(answer), []).append(lease.job_id)
     for reason, job_ids in failed.items():
         log_event(
-            LogEvent.UPKEEP_FAILED, logging.ERROR, duty="sweep", reason=reason, jobs=len(job_ids), job_id=job_ids[0]
+            LogEvent.MAINTENANCE_FAILED,
+            logging.ERROR,
+            duty="sweep",
+            reason=reason,
+            jobs=len(job_ids),
+            job_id=job_ids[0],
         )
 
 

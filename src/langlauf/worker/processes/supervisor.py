@@ -192,7 +192,7 @@ class Supervisor:
 
     def _lost(self, reason: str) -> None:
         """Drop a supervisor that is gone or stuck, with its processes; the next request starts another one."""
-        log_event(LogEvent.KEEPER_LOST, logging.ERROR, reason=reason)
+        log_event(LogEvent.SUPERVISOR_LOST, logging.ERROR, reason=reason)
         if self._process is not None:
             self._process.kill()
             self._process.wait()

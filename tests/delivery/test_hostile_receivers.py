@@ -156,7 +156,7 @@ def test_a_certificate_must_be_one_that_is_trusted_and_of_that_name(tmp_path: Pa
     assert strange.requests == []
 
 
-def test_an_authority_of_ones_own_may_vouch_for_receivers(tmp_path: Path) -> None:
+def test_a_private_authority_can_be_trusted(tmp_path: Path) -> None:
     trust = _tls(tmp_path)
     quick = {"LANGLAUF_WEBHOOK_CA": str(tmp_path / "certificate.pem"), "LANGLAUF_WEBHOOK_SCHEDULE": "0.1"}
     with rig(tmp_path, **quick) as sending, receiving(trust=trust) as known:
@@ -186,7 +186,7 @@ def test_one_that_hangs_does_not_hold_up_the_others(tmp_path: Path) -> None:
         assert len(receiver.of("/hangs")) == 2, "two at once, and no more"
 
 
-def test_what_could_not_be_told_is_told_when_the_receiver_is_back(tmp_path: Path) -> None:
+def test_messages_are_delivered_after_an_outage_of_the_receiver(tmp_path: Path) -> None:
     with rig(tmp_path, LANGLAUF_WEBHOOK_SCHEDULE=",".join(["0.5"] * 100)) as sending, closing(socket.socket()) as kept:
         kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         kept.bind(("127.0.0.1", 0))  # it does not listen: calls are refused, and no other program gets the port

@@ -61,7 +61,7 @@ def test_an_attempt_that_is_given_up_stays_given_up() -> None:
     asyncio.run(main())
 
 
-def test_a_worker_that_was_refused_asks_again_soon() -> None:
+def test_a_failed_claim_is_retried_soon() -> None:
     """Also one that otherwise waits for its claim to be answered: while none stands, nothing else looks for work."""
     app = Langlauf()
 

@@ -54,7 +54,7 @@ def texts(taken: Taken) -> tuple[str, str]:
     return plain.get_content(), html.get_content()
 
 
-def test_a_completed_job_is_told_once(post: Post) -> None:
+def test_a_completed_job_sends_one_mail(post: Post) -> None:
     """To the one address, in English where no language was asked for, with a link to the result."""
     job = post.run("told", query="Bern")
     message, [taken] = post.mail("told")
@@ -71,7 +71,7 @@ def test_a_completed_job_is_told_once(post: Post) -> None:
     assert (attempt.status, attempt.status_code, attempt.reply) == ("sent", 250, "2.0.0 queued as 4711")
 
 
-def test_a_failed_job_is_told_with_its_reason(post: Post) -> None:
+def test_the_mail_about_a_failed_job_has_its_reason(post: Post) -> None:
     """In German where that was asked for: what went wrong, what may help, and where to look."""
     job = post.run("unhappy", "failing", language="de", how="permanent")
     _, [taken] = post.mail("unhappy")
@@ -83,7 +83,7 @@ def test_a_failed_job_is_told_with_its_reason(post: Post) -> None:
         assert f"{PUBLIC}/jobs/{job['job_id']}" in text
 
 
-def test_nobody_hears_of_a_job_that_was_canceled(post: Post) -> None:
+def test_a_canceled_job_sends_no_mail(post: Post) -> None:
     """Whoever canceled it knows."""
     body = {"analysis": "gated", "input": {"gate": "never"}, "options": {"async_mode": {"requested": True}}}
     body["options"]["async_mode"]["notify"] = {"email": TO}  # type: ignore[index]
@@ -101,7 +101,7 @@ def test_nobody_hears_of_a_job_that_was_canceled(post: Post) -> None:
         ("dropped", "RCPT", ["cut"]),
     ],
 )
-def test_what_may_pass_is_tried_again(post: Post, org: str, step: str, said: list[str]) -> None:
+def test_a_temporary_failure_is_retried(post: Post, org: str, step: str, said: list[str]) -> None:
     """By the same schedule as webhooks."""
     post.office.answers[step] = list(said)
     post.run(org, query="again")
@@ -110,7 +110,7 @@ def test_what_may_pass_is_tried_again(post: Post, org: str, step: str, said: lis
     assert [one.status for one in post.attempts(message)] == ["sent", *["pending"] * len(said)]
 
 
-def test_a_mail_whose_answer_was_lost_comes_twice_with_one_mark(post: Post) -> None:
+def test_a_mail_whose_reply_was_lost_is_sent_again_with_its_message_id(post: Post) -> None:
     """At least once, and whoever gets both can tell that they are one."""
     post.office.answers["DATA"] = ["cut"]
     post.run("twice", query="again")
@@ -119,7 +119,7 @@ def test_a_mail_whose_answer_was_lost_comes_twice_with_one_mark(post: Post) -> N
     assert [one.mail["Message-ID"] for one in taken] == [f"<{message.notification_id}@sender.example>"] * 2
 
 
-def test_a_receiver_who_does_not_exist_is_not_tried_again(post: Post) -> None:
+def test_an_unknown_receiver_is_not_retried(post: Post) -> None:
     """Failed at the first try; whom it was for does not stand in what is kept and logged about it."""
     post.office.answers["RCPT"] = [f"550 5.1.1 <{TO}> no such user"]
     post.run("unknown", query="nobody")
@@ -128,7 +128,7 @@ def test_a_receiver_who_does_not_exist_is_not_tried_again(post: Post) -> None:
     assert message.last_error == "the mail server answered 550: 5.1.1 <[receiver]> no such user"
 
 
-def test_a_sender_who_may_not_send_is_a_matter_for_the_operator(
+def test_a_rejected_sender_is_logged_for_the_operator(
     post: Post, told: Callable[[LogEvent], list[dict[str, Any]]]
 ) -> None:
     """It waits, all mail of the org with it, and the log says so loudly."""
@@ -174,7 +174,7 @@ def test_without_a_mail_server_nothing_is_tried(tmp_path: Path) -> None:
     assert "LANGLAUF_SMTP" in message.last_error
 
 
-def test_a_server_that_hangs_holds_up_nobody_for_long(
+def test_a_hanging_mail_server_does_not_block_for_long(
     tmp_path: Path, told: Callable[[LogEvent], list[dict[str, Any]]]
 ) -> None:
     """Each try ends at its deadline; after the last one the mail has failed, and the password is nowhere."""

@@ -74,7 +74,7 @@ def test_the_next_address_is_tried_where_one_does_not_answer(monkeypatch: pytest
         assert uvloop.run(_call(url, ConnectionPolicy(trust=tls_context(None), allow=HOME))) == "127.0.0.1"
 
 
-def test_whoever_is_there_is_judged_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_peer_address_is_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Should the way lead elsewhere than it was told to, nothing is said there."""
     with _listening() as listener, _listening("127.0.0.3") as elsewhere:
         monkeypatch.setattr(checked_connection, "_connect_first", lambda *_: _led_to(elsewhere))
@@ -91,7 +91,7 @@ async def _led_to(listener: socket.socket) -> socket.socket:
     return socket.create_connection(listener.getsockname())
 
 
-def test_a_handshake_that_never_comes_leaves_nothing_open() -> None:
+def test_a_missing_handshake_leaves_no_connection_open() -> None:
     with _listening() as mute, pytest.raises(TimeoutError):
         uvloop.run(_held(f"https://127.0.0.1:{mute.getsockname()[1]}/", mute))
 
@@ -113,7 +113,7 @@ def _read_out(caller: socket.socket) -> None:
         pass
 
 
-def test_names_that_are_never_answered_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unanswered_dns_lookups_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     answered = threading.Event()
 
     def ask(_: str) -> list[object]:

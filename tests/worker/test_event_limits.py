@@ -76,7 +76,7 @@ def test_progress_goes_on_where_partials_are_full(tmp_path: Path, caplog: pytest
     assert verify_file(str(tmp_path / "store.db")) == []
 
 
-def test_each_attempt_hears_of_a_bound_that_one_before_it_reached(tmp_path: Path) -> None:
+def test_a_limit_that_was_reached_holds_for_later_attempts(tmp_path: Path) -> None:
     """A retry stores nothing more, and its end has room."""
     app = Langlauf()
 

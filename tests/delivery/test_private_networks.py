@@ -36,7 +36,7 @@ def _add(sending: Rig, org: str, url: str) -> Any:
     return sending.live.http.post("/analyze/webhooks", json={"url": url}, headers={"X-Org-Id": org})
 
 
-def test_every_failure_inside_looks_the_same(sending: Rig, caplog: pytest.LogCaptureFixture) -> None:
+def test_failures_of_private_receivers_look_the_same(sending: Rig, caplog: pytest.LogCaptureFixture) -> None:
     """Whatever is there and whatever it says: the org sees one word, the operator's log sees what happened."""
     with receiving() as receiver, closing(socket.socket()) as closed:
         closed.bind(("127.0.0.1", 0))  # it does not listen
@@ -65,7 +65,7 @@ def test_every_failure_inside_looks_the_same(sending: Rig, caplog: pytest.LogCap
     assert any("Connection refused" in reason for reason in logged)
 
 
-def test_what_arrives_inside_is_told_without_an_answer(sending: Rig) -> None:
+def test_a_delivery_to_a_private_receiver_shows_no_response(sending: Rig) -> None:
     with receiving() as receiver:
         receiver.manners["/hook"] = answer(200, _SECRET_ANSWER)
         sending.endpoint(receiver.url(), org="reader")
@@ -81,7 +81,7 @@ def _try(short: Rig, url: str) -> Any:
     return short.live.http.post(path, json={}, headers={"X-Org-Id": "tester"}).json()
 
 
-def test_a_test_event_inside_tells_no_more(short: Rig, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_test_of_a_private_receiver_shows_no_details(short: Rig, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "langlauf")
     with receiving() as receiver:
         receiver.manners["/hook"] = answer(418, _SECRET_ANSWER)
@@ -97,7 +97,7 @@ def test_a_test_event_inside_tells_no_more(short: Rig, caplog: pytest.LogCapture
     assert "answered 418" in logged["reason"]
 
 
-def test_a_test_event_inside_fails_when_its_time_is_over(short: Rig) -> None:
+def test_a_failed_test_of_a_private_receiver_takes_the_full_timeout(short: Rig) -> None:
     """A closed port, which refuses at once, takes as long as one that never answers."""
     with closing(socket.socket()) as closed:
         closed.bind(("127.0.0.1", 0))  # it does not listen
@@ -126,7 +126,7 @@ def test_a_range_of_one_org_is_closed_to_the_others(sending: Rig) -> None:
     assert "LANGLAUF_WEBHOOK_ALLOW" in (message.last_error or "")
 
 
-def test_a_range_of_ones_own_is_called(sending: Rig) -> None:
+def test_a_private_range_of_the_org_is_called(sending: Rig) -> None:
     with receiving("127.0.0.2") as receiver:
         sending.endpoint(receiver.url().replace("127.0.0.1", "127.0.0.2"), org="acme")
         sending.run_job("acme")

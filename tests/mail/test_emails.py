@@ -302,7 +302,7 @@ def test_the_letter_of_a_trial() -> None:
         assert received(letter)["Content-Language"] == code
 
 
-def test_a_long_domain_does_not_break_the_mark() -> None:
+def test_a_long_domain_does_not_break_the_message_id() -> None:
     """It stays one word, whatever the length of the line."""
     sender = MailSender("jobs@" + ".".join(["a" * 60] * 3) + ".example")
     mark = message_id(new_id(), sender)

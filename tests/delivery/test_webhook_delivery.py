@@ -80,7 +80,7 @@ def test_both_secrets_verify_while_receivers_change_over(tmp_path: Path) -> None
     assert [_good(after, secret) for secret in (one, two, three)] == [False, False, True]
 
 
-def test_asking_twice_for_a_new_secret_shuts_nobody_out(tmp_path: Path) -> None:
+def test_two_rotations_keep_the_first_secret_valid(tmp_path: Path) -> None:
     """A second click within the overlap: a receiver that still has the first secret goes on."""
     with rig(tmp_path) as sending, receiving() as receiver:
         endpoint = sending.endpoint(receiver.url())
