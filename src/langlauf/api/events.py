@@ -27,7 +27,7 @@ from langlauf.domain.event import OUTBOUND, EventType, FeedPage, FeedPosition, F
 from langlauf.domain.read_models import JobFingerprint, JobView
 from langlauf.problems import bad_request
 from langlauf.server.asgi import watch_client
-from langlauf.service.follow import JobFollower, OrgChanges, OrgFollower
+from langlauf.service.follower import JobFollower, OrgChanges, OrgFollower
 from langlauf.service.single_flight import SingleFlight
 
 #: The size of a page, in events and in bytes; the last event may exceed it. A stream never holds more.

@@ -22,6 +22,8 @@ READING: Codes = {
 ONE: Codes = {**READING, 404: ("not_found",)}
 #: Problems of any request with a body.
 BODY: Codes = {408: ("request_timeout",), 413: ("payload_too_large",), 415: ("unsupported_media_type",)}
+#: The response of any path to an unsupported method; no operation lists it, because none can get it.
+METHOD_NOT_ALLOWED: Codes = {405: ("method_not_allowed",)}
 TENANT = ("X-Org-Id", "X-Tenant-Id", "X-Request-Id")
 
 

@@ -2,11 +2,8 @@
 
 from langlauf.api import record_schemas as records
 from langlauf.api import response_schemas as responses
-from langlauf.api.operation import BODY as _BODY
-from langlauf.api.operation import ONE as _ONE
-from langlauf.api.operation import TENANT as _TENANT
-from langlauf.api.operation import Codes, Operation
-from langlauf.api.webhook_operations import WEBHOOK_OPERATIONS
+from langlauf.api.admin_operations import ADMIN_OPERATIONS
+from langlauf.api.operation import BODY, METHOD_NOT_ALLOWED, ONE, TENANT, Codes, Operation
 from langlauf.domain.access import Scope
 from langlauf.domain.event import CloudEvent
 
@@ -14,8 +11,6 @@ __all__ = ["METHOD_NOT_ALLOWED", "OPERATIONS", "Operation"]
 
 #: Headers that a job keeps.
 _ORIGIN = ("X-User-Id", "traceparent", "tracestate")
-#: The response of any path to an unsupported method; no operation lists it, because none can get it.
-METHOD_NOT_ALLOWED: Codes = {405: ("method_not_allowed",)}
 _QUEUE: Codes = {429: ("queue_full",), 503: ("queue_full",)}
 
 
@@ -31,13 +26,13 @@ OPERATIONS: tuple[Operation, ...] = (
         successes=(200, 202),
         accepts=True,
         body="AnalyzeRequest",
-        parameters=(*_TENANT, *_ORIGIN, "Prefer", "Idempotency-Key"),
+        parameters=(*TENANT, *_ORIGIN, "Prefer", "Idempotency-Key"),
         headers={
             200: ("Content-Location", "Preference-Applied?", "Idempotent-Replayed?"),
             202: ("Location", "Retry-After", "Preference-Applied?", "Idempotent-Replayed?"),
         },
         problems={
-            **_BODY,
+            **BODY,
             **_QUEUE,
             409: ("duplicate_job", "canceled"),
             410: ("expired",),
@@ -57,7 +52,7 @@ OPERATIONS: tuple[Operation, ...] = (
         scope=Scope.READ,
         answer=responses.JobsResponse,
         headers={200: ("Link?",)},
-        parameters=(*_TENANT, "status", "analysis", "q", "limit", "cursor"),
+        parameters=(*TENANT, "status", "analysis", "q", "limit", "cursor"),
     ),
     Operation(
         name="jobStatus",
@@ -71,8 +66,8 @@ OPERATIONS: tuple[Operation, ...] = (
         answer=responses.StatusResponse,
         empty={304: "Nothing changed since the ETag that was sent."},
         headers={200: ("ETag", "Retry-After"), 304: ("ETag", "Retry-After")},
-        parameters=("job_id", *_TENANT, "access_token", "If-None-Match", "wait"),
-        problems=_ONE,
+        parameters=("job_id", *TENANT, "access_token", "If-None-Match", "wait"),
+        problems=ONE,
     ),
     Operation(
         name="jobEvents",
@@ -86,8 +81,8 @@ OPERATIONS: tuple[Operation, ...] = (
         answer=responses.EventsResponse,
         empty={204: "No event will follow: the client has the last one, or retention removed them."},
         stream=records.EventOut,
-        parameters=("job_id", *_TENANT, "access_token", "Last-Event-ID", "after", "events.limit"),
-        problems=_ONE,
+        parameters=("job_id", *TENANT, "access_token", "Last-Event-ID", "after", "events.limit"),
+        problems=ONE,
     ),
     Operation(
         name="feed",
@@ -98,7 +93,7 @@ OPERATIONS: tuple[Operation, ...] = (
         scope=Scope.READ,
         answer=responses.FeedResponse,
         stream=CloudEvent,
-        parameters=(*_TENANT, "feed.Last-Event-ID", "feed.after", "feed.types", "feed.limit", "feed.wait"),
+        parameters=(*TENANT, "feed.Last-Event-ID", "feed.after", "feed.types", "feed.limit", "feed.wait"),
     ),
     Operation(
         name="jobResults",
@@ -109,8 +104,8 @@ OPERATIONS: tuple[Operation, ...] = (
         scope=Scope.READ,
         one_job=True,
         answer=responses.ResultsResponse,
-        parameters=("job_id", *_TENANT, "access_token"),
-        problems=_ONE,
+        parameters=("job_id", *TENANT, "access_token"),
+        problems=ONE,
     ),
     Operation(
         name="jobNotifications",
@@ -120,8 +115,8 @@ OPERATIONS: tuple[Operation, ...] = (
         tag="jobs",
         scope=Scope.READ,
         answer=responses.NotificationsResponse,
-        parameters=("job_id", *_TENANT, "channel", "limit"),
-        problems=_ONE,
+        parameters=("job_id", *TENANT, "channel", "limit"),
+        problems=ONE,
     ),
     Operation(
         name="inbox",
@@ -132,7 +127,7 @@ OPERATIONS: tuple[Operation, ...] = (
         scope=Scope.READ,
         answer=responses.InboxResponse,
         headers={200: ("Link?",)},
-        parameters=(*_TENANT, "unread", "limit", "cursor"),
+        parameters=(*TENANT, "unread", "limit", "cursor"),
     ),
     Operation(
         name="readInbox",
@@ -143,8 +138,8 @@ OPERATIONS: tuple[Operation, ...] = (
         scope=Scope.READ,
         answer=responses.InboxReadResponse,
         body="ReadBody",
-        parameters=_TENANT,
-        problems=_BODY,
+        parameters=TENANT,
+        problems=BODY,
     ),
     Operation(
         name="cancelJob",
@@ -158,8 +153,8 @@ OPERATIONS: tuple[Operation, ...] = (
         successes=(200, 202),
         headers={200: ("Content-Location", "Retry-After"), 202: ("Content-Location", "Retry-After")},
         body="CancelBody",
-        parameters=("job_id", *_TENANT),
-        problems={**_ONE, **_BODY, 409: ("not_cancelable",)},
+        parameters=("job_id", *TENANT),
+        problems={**ONE, **BODY, 409: ("not_cancelable",)},
     ),
     Operation(
         name="retryJob",
@@ -173,8 +168,8 @@ OPERATIONS: tuple[Operation, ...] = (
         accepts=True,
         headers={202: ("Location", "Retry-After", "Idempotent-Replayed?")},
         body="RetryBody",
-        parameters=("job_id", *_TENANT, *_ORIGIN, "Idempotency-Key"),
-        problems={**_ONE, **_BODY, **_QUEUE, 409: ("not_terminal", "duplicate_job"), 422: ("idempotency_mismatch",)},
+        parameters=("job_id", *TENANT, *_ORIGIN, "Idempotency-Key"),
+        problems={**ONE, **BODY, **_QUEUE, 409: ("not_terminal", "duplicate_job"), 422: ("idempotency_mismatch",)},
     ),
     Operation(
         name="createJobToken",
@@ -185,8 +180,8 @@ OPERATIONS: tuple[Operation, ...] = (
         scope=Scope.READ,
         answer=responses.TokenResponse,
         body="TokenBody",
-        parameters=("job_id", *_TENANT),
-        problems={**_ONE, **_BODY},
+        parameters=("job_id", *TENANT),
+        problems={**ONE, **BODY},
     ),
     Operation(
         name="result",
@@ -200,8 +195,8 @@ OPERATIONS: tuple[Operation, ...] = (
         answer=responses.ResultResponse,
         headers={200: ("ETag",), 304: ("ETag",)},
         empty={304: "Nothing changed since the ETag that was sent."},
-        parameters=("result_id", *_TENANT, "access_token", "If-None-Match", "view"),
-        problems={**_ONE, 410: ("expired",)},
+        parameters=("result_id", *TENANT, "access_token", "If-None-Match", "view"),
+        problems={**ONE, 410: ("expired",)},
     ),
     Operation(
         name="resultViews",
@@ -214,8 +209,8 @@ OPERATIONS: tuple[Operation, ...] = (
         answer=responses.ViewsResponse,
         headers={200: ("ETag",), 304: ("ETag",)},
         empty={304: "Nothing changed since the ETag that was sent."},
-        parameters=("result_id", *_TENANT, "access_token", "If-None-Match", "view"),
-        problems={**_ONE, 410: ("expired",)},
+        parameters=("result_id", *TENANT, "access_token", "If-None-Match", "view"),
+        problems={**ONE, 410: ("expired",)},
     ),
     Operation(
         name="holdResult",
@@ -227,8 +222,8 @@ OPERATIONS: tuple[Operation, ...] = (
         answer=responses.JobResponse,
         headers={200: ("Content-Location", "Retry-After")},
         body="HoldBody",
-        parameters=("result_id", *_TENANT, "X-User-Id"),
-        problems={**_ONE, **_BODY, 410: ("expired",)},
+        parameters=("result_id", *TENANT, "X-User-Id"),
+        problems={**ONE, **BODY, 410: ("expired",)},
     ),
     Operation(
         name="releaseResult",
@@ -239,8 +234,8 @@ OPERATIONS: tuple[Operation, ...] = (
         scope=Scope.ADMIN,
         answer=responses.JobResponse,
         headers={200: ("Content-Location", "Retry-After")},
-        parameters=("result_id", *_TENANT),
-        problems=_ONE,
+        parameters=("result_id", *TENANT),
+        problems=ONE,
     ),
     Operation(
         name="listHeld",
@@ -251,7 +246,7 @@ OPERATIONS: tuple[Operation, ...] = (
         scope=Scope.READ,
         answer=responses.JobsResponse,
         headers={200: ("Link?",)},
-        parameters=(*_TENANT, "limit", "cursor"),
+        parameters=(*TENANT, "limit", "cursor"),
     ),
     Operation(
         name="history",
@@ -261,43 +256,9 @@ OPERATIONS: tuple[Operation, ...] = (
         tag="results",
         scope=Scope.READ,
         answer=responses.HistoryResponse,
-        parameters=(*_TENANT, "limit", "offset"),
+        parameters=(*TENANT, "limit", "offset"),
     ),
-    Operation(
-        name="listKeys",
-        method="get",
-        path="{prefix}/keys",
-        summary="List the org's keys, without their secrets.",
-        tag="keys",
-        scope=Scope.ADMIN,
-        answer=responses.KeysResponse,
-        parameters=_TENANT,
-    ),
-    Operation(
-        name="createKey",
-        method="post",
-        path="{prefix}/keys",
-        summary="Create a key of the org; its text is shown once.",
-        tag="keys",
-        scope=Scope.ADMIN,
-        answer=responses.CreatedKeyResponse,
-        successes=(201,),
-        body="CreateKeyBody",
-        parameters=_TENANT,
-        problems=_BODY,
-    ),
-    Operation(
-        name="revokeKey",
-        method="post",
-        path="{prefix}/keys/{key_id}/revoke",
-        summary="Revoke a key of the org.",
-        tag="keys",
-        scope=Scope.ADMIN,
-        answer=responses.KeyResponse,
-        parameters=("key_id", *_TENANT),
-        problems={**_ONE, **_BODY},
-    ),
-    *WEBHOOK_OPERATIONS,
+    *ADMIN_OPERATIONS,
     Operation(
         name="health",
         method="get",
@@ -325,7 +286,7 @@ OPERATIONS: tuple[Operation, ...] = (
         tag="system",
         scope=Scope.OPERATE,
         store_may_be_away=True,
-        parameters=_TENANT,
+        parameters=TENANT,
     ),
     Operation(
         name="openapi",

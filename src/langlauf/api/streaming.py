@@ -18,7 +18,7 @@ from langlauf.clock import draw
 from langlauf.domain.errors import StoreError
 from langlauf.problems import VARY
 from langlauf.server.asgi import abort_connection, watch_client
-from langlauf.service.follow import Disconnectable, Signal
+from langlauf.service.follower import Disconnectable, Signal
 from langlauf.telemetry.log import LogEvent, log_event, log_store_failure
 
 HEADERS = {"Cache-Control": "no-store", "Vary": f"{VARY}, Last-Event-ID", "X-Accel-Buffering": "no"}

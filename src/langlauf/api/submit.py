@@ -20,7 +20,7 @@ from langlauf.domain.read_models import JobView
 from langlauf.domain.state import Status
 from langlauf.problems import Problem
 from langlauf.server.asgi import watch_client
-from langlauf.service.follow import Disconnectable
+from langlauf.service.follower import Disconnectable
 from langlauf.service.submit import SubmitRequest
 
 _CALLER_LEFT = "the caller of a synchronous request went away"

@@ -14,7 +14,7 @@ from starlette.routing import Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from langlauf.domain.errors import LanglaufError
-from langlauf.service.follow import Disconnectable
+from langlauf.service.follower import Disconnectable
 
 TRANSPORT = "langlauf.transport"
 #: Called with an org, once the caller of the connection is known.

@@ -1,156 +1,36 @@
-"""Following jobs: read, wait until somebody says that it is worth reading again, read.
+"""Following jobs and orgs: read, wait for a wake-up, read again.
 
-Whoever writes in this process says so at once. What other processes write is seen by one look per second at all jobs
-that are followed, whoever follows them; a follower that nothing happens to costs a row in that look. A follower that
-missed every hint is still right: it reads what is stored, and a wake-up carries no facts.
+A commit in this process wakes followers at once. Commits of other processes are found by one query per second over all
+followed jobs; a follower without changes costs one row of that query. Missed wake-ups do no harm: a follower reads
+what is stored, and a wake-up carries no data.
 """
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
-from typing import Generic, Literal, Protocol, Self, TypeVar
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TypeVar
 
 from langlauf.auth.caller import Caller
 from langlauf.domain.errors import AccessLost, StoreError
 from langlauf.domain.read_models import JobFingerprint, JobView
 from langlauf.hints import Hints
+from langlauf.service.follower import Follower, JobFollower, OrgFollower, Signal, Topic, Watch, Watcher
 from langlauf.service.read import Reads
 from langlauf.service.request_limits import StreamSlots
 from langlauf.service.single_flight import SingleFlight
 from langlauf.store.protocol import Store
 from langlauf.telemetry.log import log_store_failure
 
-#: How often the followed jobs are looked at.
+#: How often followed jobs are checked for changes of other processes.
 LOOK_SECONDS = 1.0
-
-
-P = TypeVar("P")
 T = TypeVar("T")
 
 
-class Signal(asyncio.Event):
-    """An event that one waits for, without the queue for many that every other one has."""
-
-    def __init__(self) -> None:
-        self._value = False
-        self._waiter: asyncio.Future[None] | None = None
-
-    def set(self) -> None:
-        """Wake who waits."""
-        self._value = True
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    async def wait(self) -> Literal[True]:
-        """Return once it is set."""
-        while not await self.wait_until(float("inf")):
-            pass
-        return True
-
-    async def wait_until(self, moment: float) -> bool:
-        """Return whether it was set, by that time of the loop at the latest."""
-        if self._value:
-            return True
-        loop = asyncio.get_running_loop()
-        self._waiter = loop.create_future()
-        timer = None if moment == float("inf") else loop.call_at(moment, self._give_up, self._waiter)
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
-            if timer is not None:
-                timer.cancel()
-        return self._value
-
-    @staticmethod
-    def _give_up(waiter: "asyncio.Future[None]") -> None:
-        if not waiter.done():
-            waiter.set_result(None)
-
-
-class Follower(Generic[P]):
-    """A caller that waits for a job, or for anything of an org, until the block that it opens is left.
-
-    `event` is set when it is worth looking.
-    """
-
-    __slots__ = ("_gone", "_matters", "caller", "event", "job", "left", "turned_away")
-
-    def __init__(
-        self,
-        caller: Caller,
-        job: tuple[str, str],
-        event: Signal,
-        matters: Callable[[P], bool],
-        gone: Callable[["Follower[P]"], None],
-    ) -> None:
-        self.caller = caller
-        #: org and id of the job; no id where it is about all of the org
-        self.job = job
-        self.event = event
-        self._matters = matters
-        self._gone = gone
-        #: the client went away
-        self.left = False
-        #: the caller may no longer see it
-        self.turned_away = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._gone(self)
-
-    def look(self, pulse: P) -> None:
-        """CommitHints up where that is news; of a job that is gone there is no pulse."""
-        if self._matters(pulse):
-            self.event.set()
-
-    def leave(self) -> None:
-        """The client went away."""
-        self.left = True
-        self.event.set()
-
-    def turn_away(self) -> None:
-        """The caller may no longer see the job; it is told once."""
-        if not self.turned_away:
-            self.turned_away = True
-            self.event.set()
-
-
-JobFollower = Follower[JobFingerprint | None]
-OrgFollower = Follower[str]
-
-
-class OrgChanges:
-    """Tells whether an org's mark is another one than at the last look, or whether to look again in any case."""
-
-    def __init__(self) -> None:
-        self._mark: str | None = None
-        #: something is there that may not be read yet, and nobody says when it may be
-        self.held = False
-
-    def __call__(self, mark: str) -> bool:
-        other, self._mark = mark != self._mark, mark
-        return other or self.held
-
-
-class Disconnectable(Protocol):
-    """Whoever waits for something on behalf of a client."""
-
-    def leave(self) -> None:
-        """The client went away."""
-
-
-#: Begins to watch a client, to tell when it has gone; what it returns ends that.
-Watch = Callable[[Disconnectable], Callable[[], object]]
-
-
 class Followers:
-    """Everybody who follows a job in this process. Nobody holds anything of the store while waiting.
+    """All followers of this process. None of them holds a resource of the store while it waits.
 
-    `allowed` is asked at every look whether a caller may stay; it answers from memory.
+    `allowed` is called at every check, to find callers that lost access; it answers from memory.
     """
 
     def __init__(
@@ -174,7 +54,7 @@ class Followers:
 
     @property
     def closing(self) -> bool:
-        """Whether the program is about to stop, so that nobody is waited for any more."""
+        """Whether the program is about to stop, so that waits end."""
         return self._hints.closing.is_set()
 
     def following(
@@ -184,9 +64,9 @@ class Followers:
         matters: Callable[[JobFingerprint | None], bool],
         event: Signal | None = None,
     ) -> JobFollower:
-        """Follows a job for as long as the block lasts: clear the event, read, then wait, and nothing is missed.
+        """Follow a job until the block ends: clear the event, read, then wait, and no change is missed.
 
-        `matters` tells whether a pulse is news to the one who follows, compared with what was last read.
+        `matters` decides whether a fingerprint differs from what the follower last read.
         """
         follower: JobFollower = Follower(caller, (caller.org_id, job_id), event or Signal(), matters, self._left)
         self._hints.follow(job_id, follower.event)
@@ -194,7 +74,7 @@ class Followers:
         return follower
 
     def following_org(self, caller: Caller, matters: Callable[[str], bool], event: Signal | None = None) -> OrgFollower:
-        """Follows all jobs of the caller's org in the same way; `matters` is asked about its mark."""
+        """Follow all jobs of the caller's org in the same way; `matters` gets the version of the org."""
         follower: OrgFollower = Follower(caller, (caller.org_id, ""), event or Signal(), matters, self._left_org)
         self._hints.follow_org(caller.org_id, follower.event)
         self._of_orgs.add(follower)
@@ -209,7 +89,7 @@ class Followers:
         self._of_orgs.discard(follower)
 
     async def mark(self, caller: Caller) -> str:
-        """The mark of the caller's org, another one after any change of its jobs; who asks at once shares a look."""
+        """Return the version of the caller's org, which changes with any of its jobs. Concurrent callers share one query."""
         org_id = caller.org_id
 
         async def read() -> str:
@@ -218,7 +98,7 @@ class Followers:
         return await self._marks.get(org_id, read)
 
     async def look(self) -> None:
-        """CommitHints those whose job or org changed elsewhere, and those who may no longer see it."""
+        """Wake followers whose job or org was changed by another process, and those that lost access."""
         everybody: list[JobFollower | OrgFollower] = [*self._present, *self._of_orgs]
         for one in everybody:
             if not await self._allowed(one.caller):
@@ -229,7 +109,7 @@ class Followers:
             pulses = await self._store.job_fingerprints(list({follower.job for follower in present})) if present else {}
             marks = await self._store.org_versions(orgs) if orgs else {}
         except StoreError as error:
-            if not self._blind:  # once, not every second that the store is away
+            if not self._blind:  # once, not every second that the store is unavailable
                 log_store_failure(error)
             self._blind = True
             return
@@ -249,7 +129,7 @@ class Followers:
         poll: Watch | None = None,
         watch: Watch | None = None,
     ) -> JobView | None:
-        """The job as soon as it is as wished, or as it is when the time is over, the client left or the program stops.
+        """Return the job as soon as `enough` holds, or at the timeout, a disconnect or the stop of the program.
 
         For `poll` and `watch` see `held`.
         """
@@ -280,11 +160,10 @@ class Followers:
         poll: Watch | None = None,
         watch: Watch | None = None,
     ) -> T:
-        """What is read, as soon as that is said to be enough, or when the time is over or the program stops.
+        """Return what is read, as soon as it is enough, or at the timeout, a disconnect or the stop of the program.
 
-        A `poll` only looks: waiting takes a place (else `NoStreamSlot`), the right to stay (else `AccessLost`), and
-        a client that is still there, which the poll watches. A `watch` does no more than that last: its caller has a
-        place already.
+        With `poll`, waiting takes a stream slot (else `NoStreamSlot`), needs continued access (else `AccessLost`), and ends
+        when the client disconnects. `watch` does only the last: its caller has a slot already.
         """
         watches = poll or watch
         deadline = time.monotonic() + seconds
@@ -307,8 +186,30 @@ class Followers:
 
 
 def _differs(view: JobView, pulse: JobFingerprint, enough: Callable[[JobView], bool]) -> bool:
-    """Whether a job changed since it was read, or is as wished now that time has passed."""
+    """Whether a job changed since it was read, or satisfies `enough` now that time has passed."""
     job = view.job
     known = (job.event_seq, job.result_expired_at is not None, job.events_expired_at is not None)
     seen = (pulse.event_seq, pulse.result_expired, pulse.events_expired)
     return known != seen or enough(JobView(job, pulse.lease_expires_at))
+
+
+@contextmanager
+def watching(followers: Followers, caller: Caller, job_ids: Sequence[str], *, org: bool) -> Iterator[Watcher]:
+    """Watch jobs, and the org, until the block ends. Every topic is set at first, so that its state is sent once."""
+    watcher = Watcher()
+    with ExitStack() as stay:
+        for job_id in job_ids:
+            topic = Topic(job_id, watcher.event)
+            watcher.add(topic, stay.enter_context(followers.following(caller, job_id, topic.is_news, topic)))
+        if org:
+            topic = Topic(None, watcher.event)
+            watcher.add(topic, stay.enter_context(followers.following_org(caller, topic.is_other, topic)))
+        yield watcher
+
+
+async def now_of(topic: Topic, followers: Followers, reads: Reads, caller: Caller) -> int | str | None:
+    """Return the current state of a topic; None for a job that the caller cannot see."""
+    if topic.job_id is None:
+        return await followers.mark(caller)
+    view = await reads.of(caller).job(topic.job_id)
+    return None if view is None else view.job.event_seq

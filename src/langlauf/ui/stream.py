@@ -19,7 +19,8 @@ from langlauf.api.streaming import EventStreamResponse, StreamSender
 from langlauf.auth.caller import Caller
 from langlauf.domain.access import Scope
 from langlauf.problems import bad_request
-from langlauf.service.watching import Topic, Watcher, now_of, watching
+from langlauf.service.follow import now_of, watching
+from langlauf.service.follower import Topic, Watcher
 
 STREAM_PATH = "/stream"
 MAX_STREAM_JOBS = 50

@@ -1,4 +1,4 @@
-"""The operations on an org's endpoints and deliveries."""
+"""Operations for an org's admins: keys, webhook endpoints and deliveries."""
 
 from langlauf.api import response_schemas as responses
 from langlauf.api.operation import BODY, ONE, TENANT, Operation
@@ -7,7 +7,41 @@ from langlauf.domain.access import Scope
 _ENDPOINT = ("endpoint_id", *TENANT)
 _DELIVERY = ("notification_id", *TENANT)
 
-WEBHOOK_OPERATIONS: tuple[Operation, ...] = (
+ADMIN_OPERATIONS: tuple[Operation, ...] = (
+    Operation(
+        name="listKeys",
+        method="get",
+        path="{prefix}/keys",
+        summary="List the org's keys, without their secrets.",
+        tag="keys",
+        scope=Scope.ADMIN,
+        answer=responses.KeysResponse,
+        parameters=TENANT,
+    ),
+    Operation(
+        name="createKey",
+        method="post",
+        path="{prefix}/keys",
+        summary="Create a key of the org; its text is shown once.",
+        tag="keys",
+        scope=Scope.ADMIN,
+        answer=responses.CreatedKeyResponse,
+        successes=(201,),
+        body="CreateKeyBody",
+        parameters=TENANT,
+        problems=BODY,
+    ),
+    Operation(
+        name="revokeKey",
+        method="post",
+        path="{prefix}/keys/{key_id}/revoke",
+        summary="Revoke a key of the org.",
+        tag="keys",
+        scope=Scope.ADMIN,
+        answer=responses.KeyResponse,
+        parameters=("key_id", *TENANT),
+        problems={**ONE, **BODY},
+    ),
     Operation(
         name="listWebhooks",
         method="get",
