@@ -327,7 +327,7 @@ async def running(
         keyring = Keyring(store.access, store.clock)
         stack.push_async_callback(_write_last_uses, keyring)
         services = make_services(store, registry, settings, hints, keyring, limits)
-        recorder = DutyRecorder(store.duties.note)
+        recorder = DutyRecorder(store.duties.record_success)
         duties = [
             PeriodicDuty(
                 SWEEP_DUTY,

@@ -222,7 +222,7 @@ def test_mail_is_left_to_a_process_that_has_a_mail_server() -> None:
             async def mail_settled() -> bool:
                 return (await by_channel())["email"] != "pending"
 
-            recorder = DutyRecorder(store.duties.note)
+            recorder = DutyRecorder(store.duties.record_success)
             with_server = Sender(
                 store, load_settings({}), Hints(), store.clock, {"email": Kept()}, record=recorder.record
             )

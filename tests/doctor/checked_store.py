@@ -143,9 +143,9 @@ def report(store: Store, worker_id: str = "worker-1", **changes: Any) -> WorkerR
 
 async def healthy(store: Store) -> None:
     """A worker, fresh duties, and a job that has ended."""
-    await store.workers.note(report(store))
-    await store.duties.note("sweep", "host-1")
-    await store.duties.note("retention", "host-1")
+    await store.workers.save_report(report(store))
+    await store.duties.record_success("sweep", "host-1")
+    await store.duties.record_success("retention", "host-1")
     await maker(store).completed()
 
 
@@ -157,7 +157,7 @@ def maker(store: Store) -> JobFactory:
 async def held(store: Store, worker_id: str = "worker-1") -> Claim:
     """A job that a worker has just begun, of an analysis that it knows."""
     job = await maker(store).queued()
-    await store.workers.note(report(store, worker_id, analyses=("survey", job.analysis)))
+    await store.workers.save_report(report(store, worker_id, analyses=("survey", job.analysis)))
     request = ClaimRequest(
         worker_id=worker_id, slots=1, analyses=(job.analysis,), lease_seconds=_LEASE_SECONDS, max_running=100
     )

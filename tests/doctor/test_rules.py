@@ -50,11 +50,11 @@ def _unknown_retry(store: CheckedStore) -> None:
 
 
 def _other_version(store: CheckedStore) -> None:
-    store.use(lambda store: store.workers.note(report(store, "worker-2", version="0.0.1")))
+    store.use(lambda store: store.workers.save_report(report(store, "worker-2", version="0.0.1")))
 
 
 def _other_lease(store: CheckedStore) -> None:
-    store.use(lambda store: store.workers.note(report(store, "worker-2", every_seconds=300.0)))
+    store.use(lambda store: store.workers.save_report(report(store, "worker-2", every_seconds=300.0)))
 
 
 def _stale(duty: str) -> Callable[[CheckedStore], None]:
@@ -68,7 +68,7 @@ def _stale(duty: str) -> Callable[[CheckedStore], None]:
 def _waits_long(store: CheckedStore) -> None:
     async def queued(store: Store) -> None:
         job = await maker(store).queued()
-        await store.workers.note(report(store, "worker-2", analyses=(job.analysis,)))
+        await store.workers.save_report(report(store, "worker-2", analyses=(job.analysis,)))
 
     store.use(queued)
     store.run(f"UPDATE jobs SET queued_at = {store.now() - _HOUR} WHERE finished_at IS NULL")

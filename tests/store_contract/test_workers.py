@@ -32,17 +32,17 @@ def test_a_report_is_kept_with_the_stores_time(harness: Harness) -> None:
 
     async def body(store: Store, clock: SetClock) -> None:
         first = report(clock)
-        await store.workers.note(first)
-        [seen] = await store.workers.seen()
+        await store.workers.save_report(first)
+        [seen] = await store.workers.statuses()
         assert (seen.report, seen.seen_at, seen.held, seen.held_until) == (first, clock.now(), 0, None)
         clock.pass_(5)
-        await store.workers.note(msgspec.structs.replace(first, busy=4))
-        await store.workers.note(report(clock, "w-2"))
-        older, newer = await store.workers.seen()
+        await store.workers.save_report(msgspec.structs.replace(first, busy=4))
+        await store.workers.save_report(report(clock, "w-2"))
+        older, newer = await store.workers.statuses()
         assert (older.report.busy, older.seen_at, newer.report.worker_id) == (4, clock.now(), "w-2")
-        await store.workers.forget("w-1")
-        assert [one.report.worker_id for one in await store.workers.seen()] == ["w-2"]
-        await store.workers.forget("w-1")
+        await store.workers.remove("w-1")
+        assert [one.report.worker_id for one in await store.workers.statuses()] == ["w-2"]
+        await store.workers.remove("w-1")
 
     harness.run(body)
 
@@ -51,9 +51,9 @@ def test_a_worker_that_stops_does_not_come_back(harness: Harness) -> None:
     """A report that was under way when it began to stop changes nothing."""
 
     async def body(store: Store, clock: SetClock) -> None:
-        await store.workers.note(report(clock, stopping=True, busy=1))
-        await store.workers.note(report(clock, busy=5))
-        [seen] = await store.workers.seen()
+        await store.workers.save_report(report(clock, stopping=True, busy=1))
+        await store.workers.save_report(report(clock, busy=5))
+        [seen] = await store.workers.statuses()
         assert (seen.report.stopping, seen.report.busy) == (True, 1)
         assert not seen.works(clock.now())
 
@@ -64,20 +64,20 @@ def test_a_silent_worker_is_seen_for_a_while(harness: Harness) -> None:
     """Silent after two reports that are missing; forgotten when others report an hour later."""
 
     async def body(store: Store, clock: SetClock) -> None:
-        await store.workers.note(report(clock))
+        await store.workers.save_report(report(clock))
         clock.pass_(11)
-        [seen] = await store.workers.seen()
+        [seen] = await store.workers.statuses()
         assert not seen.silent(clock.now())
         assert runnable_analyses([seen], clock.now()) == {"survey", "route"}
         clock.pass_(0.1)
         assert seen.silent(clock.now())
         assert runnable_analyses([seen], clock.now()) == frozenset()
         clock.pass_(SILENT_KEPT_SECONDS - 11.1)
-        await store.workers.note(report(clock, "w-2"))
-        assert len(await store.workers.seen()) == 2
+        await store.workers.save_report(report(clock, "w-2"))
+        assert len(await store.workers.statuses()) == 2
         clock.pass_(0.1)
-        await store.workers.note(report(clock, "w-2"))
-        assert [one.report.worker_id for one in await store.workers.seen()] == ["w-2"]
+        await store.workers.save_report(report(clock, "w-2"))
+        assert [one.report.worker_id for one in await store.workers.statuses()] == ["w-2"]
 
     harness.run(body)
 
@@ -86,17 +86,17 @@ def test_what_a_worker_holds_is_told(harness: Harness) -> None:
     """How many jobs, and until when the last of them is its own."""
 
     async def body(store: Store, clock: SetClock) -> None:
-        await store.workers.note(report(clock))
+        await store.workers.save_report(report(clock))
         for _ in range(3):
             await accept(store, clock)
         first = await claim_for(store, "w-1", 2)
         clock.pass_(1)
         [later] = await claim_for(store, "w-1", 1)
-        [seen] = await store.workers.seen()
+        [seen] = await store.workers.statuses()
         assert (seen.held, seen.held_until) == (3, later.expires_at)
         assert later.expires_at == clock.now() + LEASE_SECONDS * 1_000_000
         assert await store.record(later.lease, Completed(result_id="r", payload="1"))
-        [seen] = await store.workers.seen()
+        [seen] = await store.workers.statuses()
         assert (seen.held, seen.held_until) == (2, first[0].expires_at)
 
     harness.run(body)
@@ -107,8 +107,8 @@ def test_all_hosts_see_the_same_workers(shared: Harness) -> None:
 
     async def body(stores: list[Store], clock: SetClock) -> None:
         for number, store in enumerate(stores):
-            await store.workers.note(report(clock, f"w-{number}", host=f"host-{number}"))
-        found = [[one.report.host for one in await store.workers.seen()] for store in stores]
+            await store.workers.save_report(report(clock, f"w-{number}", host=f"host-{number}"))
+        found = [[one.report.host for one in await store.workers.statuses()] for store in stores]
         assert found == [["host-0", "host-1"]] * 2
 
     shared.run_many(2, body)

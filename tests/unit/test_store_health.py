@@ -42,15 +42,15 @@ def test_a_read_that_meets_damage_ends_all_writes(damaged: Path) -> None:
     """What is written over damage makes it worse: from then on nothing is, and reads of the rest go on."""
 
     async def scene(store: SqliteStore) -> None:
-        await store.duties.note("before", "host")
+        await store.duties.record_success("before", "host")
         with pytest.raises(StoreUnavailable, match="damaged"):
             await store.tenant("org-a").inbox(before=None, limit=10)
         assert store.health.problem is StoreProblem.DAMAGED
         with pytest.raises(StoreUnavailable, match="nothing more is written"):
-            await store.duties.note("after", "host")
+            await store.duties.record_success("after", "host")
         await store.health.watch()  # no probe heals damage
         assert store.health.problem is StoreProblem.DAMAGED
-        assert [done.name for done in await store.duties.seen()] == ["before"]
+        assert [done.name for done in await store.duties.successes()] == ["before"]
         await store.check()
 
     _on(damaged, scene)

@@ -20,10 +20,10 @@ class Listener:
         self.away = False
         self.heard = asyncio.Event()
 
-    async def note(self, report: WorkerReport) -> None:
+    async def save_report(self, report: WorkerReport) -> None:
         await self._hear(report)
 
-    async def forget(self, worker_id: str) -> None:
+    async def remove(self, worker_id: str) -> None:
         await self._hear(worker_id)
 
     async def seen(self) -> list[WorkerStatus]:

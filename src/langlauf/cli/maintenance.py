@@ -35,7 +35,7 @@ def sweep(store: str | None, as_json: bool) -> None:  # noqa: ARG001 - its outpu
 
     async def run_sweep(opened: Store) -> list[SweptJob]:
         swept = await sweep_once(opened, settings)
-        await DutyRecorder(opened.duties.note).record(SWEEP_DUTY)
+        await DutyRecorder(opened.duties.record_success).record(SWEEP_DUTY)
         return swept
 
     swept = run_on_store(settings, run_sweep)

@@ -112,7 +112,7 @@ async def _clean(
     try:
         report = await apply_retention(store, policy, dry_run=dry_run)
         if not dry_run:
-            await DutyRecorder(store.duties.note).record(RETENTION_DUTY)
+            await DutyRecorder(store.duties.record_success).record(RETENTION_DUTY)
         return report
     finally:
         await store.close()

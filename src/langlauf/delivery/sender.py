@@ -141,7 +141,7 @@ class Sender(PeriodicDuty):
     async def _mail_left_to_others(self) -> bool:
         """Whether another process sends the mail; the store is asked once per second at most."""
         if self._asked_at is None or monotonic() - self._asked_at >= _LOOK_SECONDS:
-            self._others_send_mail = mail_sender_alive(await self._store.duties.seen(), self._clock.now())
+            self._others_send_mail = mail_sender_alive(await self._store.duties.successes(), self._clock.now())
             self._asked_at = monotonic()
         return self._others_send_mail
 

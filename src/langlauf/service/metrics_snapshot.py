@@ -117,7 +117,7 @@ class MetricsSnapshot:
 
     async def _look(self) -> StoreFigures:
         backlog = await self._store.backlog(orgs=self._settings.metrics_orgs)
-        return StoreFigures(backlog, await self._store.workers.seen(), await self._store.deliveries.figures())
+        return StoreFigures(backlog, await self._store.workers.statuses(), await self._store.deliveries.figures())
 
     def _all(self, seen: StoreFigures | None) -> Levels:
         usage = self._store.usage()

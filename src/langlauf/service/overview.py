@@ -43,7 +43,7 @@ class Overviews:
         self._store = store
         self._clock = clock
         self._fresh_seconds = fresh_seconds
-        self._workers: CachedRead[list[WorkerStatus]] = CachedRead(store.workers.seen, fresh_seconds)
+        self._workers: CachedRead[list[WorkerStatus]] = CachedRead(store.workers.statuses, fresh_seconds)
         self._figures: dict[tuple[str | None, TimeRange], CachedRead[OpsStatistics]] = {}
 
     async def glance(self, caller: Caller, span: TimeRange, wished: str | None = None) -> OpsFigures:

@@ -116,13 +116,13 @@ _STOPPING = _FIELDS.index("stopping")
 class WorkerStore(Protocol):
     """Workers and their reports: no tenant data, and no job depends on them."""
 
-    async def note(self, report: WorkerReport) -> None:
+    async def save_report(self, report: WorkerReport) -> None:
         """Store the report of a worker at the store's time; delete workers that have been silent for long."""
 
-    async def forget(self, worker_id: str) -> None:
+    async def remove(self, worker_id: str) -> None:
         """The worker has stopped."""
 
-    async def seen(self) -> list[WorkerStatus]:
+    async def statuses(self) -> list[WorkerStatus]:
         """Return all that report or did so lately, the oldest first."""
 
 
@@ -143,8 +143,8 @@ def worker_from(row: Sequence[Any]) -> WorkerStatus:
 class DutyStore(Protocol):
     """When maintenance duties last succeeded: no tenant data, and no job depends on it."""
 
-    async def note(self, name: str, host: str) -> None:
+    async def record_success(self, name: str, host: str) -> None:
         """A duty has just done what it is for, at the store's own time."""
 
-    async def seen(self) -> list[DutySuccess]:
+    async def successes(self) -> list[DutySuccess]:
         """Return the last success of each, by name."""

@@ -143,7 +143,7 @@ class PresenceReporter(BackgroundLoop):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LEAVE_SECONDS):
                 await self.ended()
-                await self._write(self._store.forget(self._worker_id))
+                await self._write(self._store.remove(self._worker_id))
 
     async def _report(self) -> None:
         if self._started_at is None:
@@ -160,7 +160,7 @@ class PresenceReporter(BackgroundLoop):
             started_at=self._started_at,
             stopping=self._draining,
         )
-        await self._write(self._store.note(report))
+        await self._write(self._store.save_report(report))
 
     async def _wait_for_change(self) -> None:
         with contextlib.suppress(TimeoutError):

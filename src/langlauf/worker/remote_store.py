@@ -129,11 +129,11 @@ class RemoteStore:
         raw = msgspec.Raw(_encode(write))
         return cast("WriteResult", await self._call("record", lease, type(write).__name__, raw))
 
-    async def note(self, report: WorkerReport) -> None:
+    async def save_report(self, report: WorkerReport) -> None:
         """Report that this worker is there."""
         await self._call("note", report)
 
-    async def forget(self, worker_id: str) -> None:
+    async def remove(self, worker_id: str) -> None:
         """Report that a worker has stopped."""
         await self._call("forget", worker_id)
 
@@ -208,7 +208,7 @@ class StoreServer:
             await asyncio.wait(self._tasks)
         if self._worker_id is not None:
             with contextlib.suppress(StoreError):  # it is then listed without reports for some time
-                await self._store.workers.forget(self._worker_id)
+                await self._store.workers.remove(self._worker_id)
 
     def _withdraw(self) -> None:
         """Let the pending claim return with what it has; a worker has one at a time."""
@@ -279,8 +279,8 @@ class StoreServer:
 
     async def _note(self, report: WorkerReport) -> None:
         self._worker_id = report.worker_id
-        await self._store.workers.note(report)
+        await self._store.workers.save_report(report)
 
     async def _forget(self, worker_id: str) -> None:
         self._worker_id = None
-        await self._store.workers.forget(worker_id)
+        await self._store.workers.remove(worker_id)

@@ -121,7 +121,7 @@ class PostgresStore:
             raise StoreUnavailable(half_copied("the database", source))
 
     async def _probe(self) -> None:
-        await self.duties.note(WRITE_PROBE, socket.gethostname())
+        await self.duties.record_success(WRITE_PROBE, socket.gethostname())
 
     @property
     def _at(self) -> int | None:

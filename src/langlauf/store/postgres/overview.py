@@ -143,22 +143,22 @@ def _columns_per_call(jobs: Sequence[JobKey]) -> Iterator[tuple[list[str], list[
 class PostgresWorkers(PooledStore):
     """Reports of running workers."""
 
-    async def note(self, report: WorkerReport) -> None:
+    async def save_report(self, report: WorkerReport) -> None:
         values = worker_values(report).values()
         await self._pool.call("note_worker", self._at(), after(0, SILENT_KEPT_SECONDS), *values)
 
-    async def forget(self, worker_id: str) -> None:
+    async def remove(self, worker_id: str) -> None:
         await self._pool.call("forget_worker", worker_id)
 
-    async def seen(self) -> list[WorkerStatus]:
+    async def statuses(self) -> list[WorkerStatus]:
         return [worker_from(tuple(row)) for row in await self._pool.rows("all_workers")]
 
 
 class PostgresDuties(PooledStore):
     """When each maintenance duty last succeeded."""
 
-    async def note(self, name: str, host: str) -> None:
+    async def record_success(self, name: str, host: str) -> None:
         await self._pool.call("note_duty", self._at(), name, host)
 
-    async def seen(self) -> list[DutySuccess]:
+    async def successes(self) -> list[DutySuccess]:
         return [DutySuccess(*row) for row in await self._pool.rows("all_duties")]

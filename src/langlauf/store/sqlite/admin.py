@@ -202,21 +202,21 @@ def forget_worker(tx: Transaction, worker_id: str) -> None:
 class SqliteWorkers(StoreComponent):
     """Workers and their reports."""
 
-    async def note(self, report: WorkerReport) -> None:
+    async def save_report(self, report: WorkerReport) -> None:
         await self._change(partial(note_worker, report=report))
 
-    async def forget(self, worker_id: str) -> None:
+    async def remove(self, worker_id: str) -> None:
         await self._change(partial(forget_worker, worker_id=worker_id))
 
-    async def seen(self) -> list[WorkerStatus]:
+    async def statuses(self) -> list[WorkerStatus]:
         return [worker_from(row) for row in await self._rows("all_workers")]
 
 
 class SqliteDuties(StoreComponent):
     """When maintenance duties last succeeded."""
 
-    async def note(self, name: str, host: str) -> None:
+    async def record_success(self, name: str, host: str) -> None:
         await self._change(lambda tx: tx.run("note_duty", now=tx.now, name=name, host=host))
 
-    async def seen(self) -> list[DutySuccess]:
+    async def successes(self) -> list[DutySuccess]:
         return [DutySuccess(*row) for row in await self._rows("all_duties")]
