@@ -110,11 +110,13 @@ class Langlauf:
         """Run the application; enter it in the lifespan of an application that mounts this one."""
         from langlauf.api.context import ApiContext
         from langlauf.auth.rates import rate_limits_from
-        from langlauf.bootstrap import running
+        from langlauf.bootstrap import run_application
 
         if self.runtime is not None:
             raise LanglaufError("the application runs already: enter `lifespan()` once, in one place")
-        async with running(self.registry, self.settings, self.api_prefix, self._target, self._limits) as runtime:
+        async with run_application(
+            self.registry, self.settings, self.api_prefix, self._target, self._limits
+        ) as runtime:
             self.runtime = runtime
             rates = rate_limits_from(self.settings, self._limits)
             self._context = ApiContext(runtime.services, self.settings, self.api_prefix, runtime.alive, rates)

@@ -82,7 +82,7 @@ class Runtime:
         return all(part.alive for part in self._parts)
 
     @property
-    def kept(self) -> int:
+    def held_attempts(self) -> int:
         """Return how many attempts its workers hold; after the shutdown, those that could not be released."""
         return sum(worker.running for worker in self._workers)
 
@@ -101,10 +101,10 @@ class Runtime:
         if self._stopping is None:
             self._stopping = asyncio.gather(*(part.stop() for part in self._started))
 
-    def hurry(self) -> None:
+    def end_grace(self) -> None:
         """End the grace of a drain: release running attempts now."""
         for worker in self._workers:
-            worker.hurry()
+            worker.end_grace()
 
     async def stop(self) -> None:
         """Stop, or wait for the end of a drain that has begun."""
@@ -124,11 +124,11 @@ async def open_store(settings: Settings, hints: Hints, default_analysis: str | N
         raise SettingsError("LANGLAUF_BLOBS needs a lasting store: set LANGLAUF_STORE to a file or a database")
     blobs = blobs_of(settings)
     if isinstance(place, SqliteLocation):
-        await asyncio.to_thread(_take_over, place, default_analysis)
-    return with_blobs(await open_at(place, hints, notify=settings.notify), blobs, settings)
+        await asyncio.to_thread(_import_earlier_store, place, default_analysis)
+    return with_blobs(await open_store_at(place, hints, notify=settings.notify), blobs, settings)
 
 
-def _take_over(place: SqliteLocation, default_analysis: str | None) -> None:
+def _import_earlier_store(place: SqliteLocation, default_analysis: str | None) -> None:
     """Import the earlier store of a location, and assign the analysis to jobs imported before."""
     if place.earlier is not None:
         report = import_v1(place.path, place.earlier, default_analysis=default_analysis or UNNAMED)
@@ -138,7 +138,7 @@ def _take_over(place: SqliteLocation, default_analysis: str | None) -> None:
         name_jobs(place.path, default_analysis)
 
 
-async def open_at(place: StoreLocation, hints: Hints, *, notify: bool = False) -> Store:
+async def open_store_at(place: StoreLocation, hints: Hints, *, notify: bool = False) -> Store:
     """Open the store at a location with its driver; with `notify`, hosts wake each other if they can."""
     if isinstance(place, PostgresLocation):
         from langlauf.store.postgres.driver import PostgresStore  # its library comes with an extra
@@ -194,19 +194,19 @@ def make_services(
         Overviews(store, store.clock),
         MetricsSnapshot(store, settings, slots),
         Holds(store),
-        make_endpoints(store, settings),
+        make_webhook_service(store, settings),
         ResponseMemory(most_of_org=settings.max_sending_org, most=settings.max_sending),
         MailReceivers(store, settings),
     )
 
 
-def make_endpoints(store: Store, settings: Settings, *, operator: bool = False) -> WebhookService:
+def make_webhook_service(store: Store, settings: Settings, *, operator: bool = False) -> WebhookService:
     """Return the use cases of webhook endpoints: the same for API, pages and commands.
 
     For an operator also the responses of private receivers to a test.
     """
     return WebhookService(
-        store, settings, WebhookTester(lambda: make_webhooks(store, settings, "", shows_inside=operator))
+        store, settings, WebhookTester(lambda: make_webhook_channel(store, settings, "", shows_inside=operator))
     )
 
 
@@ -229,13 +229,13 @@ def make_sender(
 ) -> Sender:
     """Return the sender of the outbox, with a channel per kind of message."""
     channels: dict[ChannelName, Channel] = {
-        "webhook": make_webhooks(store, settings, prefix),
-        "email": make_mails(store, settings),
+        "webhook": make_webhook_channel(store, settings, prefix),
+        "email": make_mail_channel(store, settings),
     }
     return Sender(store, settings, hints, store.clock, channels, record=record)
 
 
-def make_mails(store: Store, settings: Settings) -> Channel:
+def make_mail_channel(store: Store, settings: Settings) -> Channel:
     """Return the channel of mail, or None without a mail server."""
     if settings.smtp is None or settings.mail_from is None:
         return UnconfiguredChannel("no mail server is set up: see LANGLAUF_SMTP")
@@ -254,7 +254,9 @@ def make_mails(store: Store, settings: Settings) -> Channel:
     )
 
 
-def make_webhooks(store: Store, settings: Settings, prefix: str, *, shows_inside: bool = False) -> WebhookChannel:
+def make_webhook_channel(
+    store: Store, settings: Settings, prefix: str, *, shows_inside: bool = False
+) -> WebhookChannel:
     """Return the channel of webhooks."""
     try:
         trust = tls_context(settings.webhook_ca)
@@ -298,7 +300,7 @@ async def _write_last_uses(keyring: Keyring) -> None:
 
 
 @asynccontextmanager
-async def running(
+async def run_application(
     registry: Registry,
     settings: Settings,
     prefix: str = "/analyze",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from langlauf.analysis.registry import Registry
-from langlauf.bootstrap import running
+from langlauf.bootstrap import run_application
 from langlauf.domain.outcome import Completed
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.hints import Hints
@@ -133,7 +133,7 @@ def test_a_server_does_not_start_on_a_copy(tmp_path: Path, files: Open) -> None:
     settings = load_settings({"LANGLAUF_STORE": str(copy), "LANGLAUF_BLOBS": str(tmp_path / "blobs")})
 
     async def start() -> None:
-        async with running(Registry(), settings):
+        async with run_application(Registry(), settings):
             pass
 
     with pytest.raises(BlobsOfAnother):

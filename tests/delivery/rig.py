@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from langlauf.bootstrap import open_at
+from langlauf.bootstrap import open_store_at
 from langlauf.clock import SystemClock, new_id
 from langlauf.domain.delivery import (
     FINAL_SUBJECTS,
@@ -45,7 +45,7 @@ class Rig:
         """Asks the store, beside the server."""
 
         async def main() -> T:
-            store = await open_at(self._place, Hints())
+            store = await open_store_at(self._place, Hints())
             try:
                 return await question(store)
             finally:

@@ -19,7 +19,7 @@ import msgspec
 import langlauf
 from langlauf.api.openapi.document import build_document
 from langlauf.api.wire import ApiLinks, job_out
-from langlauf.bootstrap import open_at
+from langlauf.bootstrap import open_store_at
 from langlauf.bundled import app
 from langlauf.client.models import JobSummary
 from langlauf.compat.sqlite_import import import_into
@@ -68,7 +68,7 @@ def ask(program: Path, url: str, folder: Path) -> dict[str, Any]:
 
 
 async def _read(url: str) -> JobRecord:
-    store = await open_at(parse_location(url), Hints())
+    store = await open_store_at(parse_location(url), Hints())
     try:
         return (await read_job(store, "j1", "default-org")).job
     finally:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
-from langlauf.bootstrap import open_at
+from langlauf.bootstrap import open_store_at
 from langlauf.domain.access import DEFAULT_SCOPES, Scope
 from langlauf.domain.instant import Instant
 from langlauf.hints import Hints
@@ -22,7 +22,7 @@ def with_keys(store: Path | str, use: Callable[[KeyService], Awaitable[T]]) -> T
     """Use the keys of a store, a file or a database, beside the server that has it open."""
 
     async def run() -> T:
-        opened = await open_at(parse_location(str(store)), Hints())
+        opened = await open_store_at(parse_location(str(store)), Hints())
         try:
             return await use(KeyService(opened.access, opened.clock))
         finally:

@@ -275,7 +275,7 @@ def test_a_refused_client_is_told_when_there_is_room(scope: str, seconds: int) -
     play(scene)
 
 
-def test_many_polls_are_one_look() -> None:
+def test_concurrent_polls_share_a_query() -> None:
     """A thousand status requests at once read paces, queues and places once."""
 
     async def scene(store: SqliteStore, clock: SetClock) -> None:

@@ -180,7 +180,7 @@ REFUSED: list[tuple[Any, str, str]] = [
 
 
 @pytest.mark.parametrize(("value", "where", "why"), REFUSED, ids=[where + why for _, where, why in REFUSED])
-def test_what_has_no_form_is_refused_with_its_place(value: Any, where: str, why: str) -> None:
+def test_a_value_without_json_form_is_refused_with_its_path(value: Any, where: str, why: str) -> None:
     """And with what to do about it."""
     with pytest.raises(ResultUnstorable) as refused:
         payload.encode(value, LARGE)
@@ -295,12 +295,12 @@ class Broken(Mapping[str, int]):
         return iter(["a"])
 
 
-def test_methods_of_subclasses_are_not_asked() -> None:
+def test_methods_of_subclasses_are_not_called() -> None:
     """What they hold counts."""
     assert payload.encode({"a": Hostile("x"), Hostile("b"): Trap(c=1)}, LARGE) == '{"a":"x","b":{"c":1}}'
 
 
-def test_code_that_fails_is_named_with_its_place() -> None:
+def test_code_that_raises_is_reported_with_its_path() -> None:
     """Without where things lie on the machine."""
     with pytest.raises(ResultUnstorable) as refused:
         payload.encode({"part": Broken()}, LARGE)

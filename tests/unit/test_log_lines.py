@@ -49,7 +49,7 @@ class Words(str):
         ("Straße\u00a0😀", "Straße\u00a0😀"),
     ],
 )
-def test_a_readable_line_steers_no_terminal(text: str, shown: str) -> None:
+def test_a_text_line_has_no_control_characters(text: str, shown: str) -> None:
     """What cannot be seen is written as an escape, in fields and in traces."""
     assert TextFormatter().format(_record({"text": text})).endswith(f" text={shown}")
     line = TextFormatter().format(_failed(text.replace("\n", " ")))

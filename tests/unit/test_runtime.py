@@ -41,27 +41,27 @@ def _run(path: Path, body: Body, **environment: str) -> int:
             await app.submit("endless")
             await started.wait()
             await body(app, runtime)
-        return runtime.kept
+        return runtime.held_attempts
 
     return asyncio.run(main())
 
 
-def test_a_drain_begins_once_and_hurries_when_told(tmp_path: Path) -> None:
-    """Asking again changes nothing; the grace of a minute ends with the hurry, and nothing is kept."""
+def test_a_drain_starts_once_and_its_grace_can_be_ended(tmp_path: Path) -> None:
+    """Asking again changes nothing; the grace of a minute ends with the end_grace, and nothing is kept."""
 
     async def body(_: Langlauf, runtime: Runtime) -> None:
-        assert runtime.kept == 1
+        assert runtime.held_attempts == 1
         runtime.drain()
         runtime.drain()
         await asyncio.sleep(0.1)  # what runs goes on in its grace
-        assert runtime.kept == 1
-        runtime.hurry()
+        assert runtime.held_attempts == 1
+        runtime.end_grace()
 
     assert _run(tmp_path / "store.db", body) == 0
     assert query(tmp_path / "store.db", "SELECT count(*) FROM leases") == [(0,)]
 
 
-def test_what_cannot_be_given_back_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attempts_that_cannot_be_released_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another program holds the file through the whole stop: it ends all the same, and says what it kept."""
     monkeypatch.setattr(connection, "BUSY_MILLISECONDS", 50)
     path = tmp_path / "store.db"
@@ -72,7 +72,7 @@ def test_what_cannot_be_given_back_is_counted(tmp_path: Path, monkeypatch: pytes
         other[0].set_busy_timeout(60_000)  # a write of the worker may be under way
         other[0].execute("BEGIN EXCLUSIVE")
         runtime.drain()
-        runtime.hurry()
+        runtime.end_grace()
 
     try:
         assert _run(path, body) == 1

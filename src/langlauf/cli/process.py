@@ -44,19 +44,21 @@ async def running_until_stopped(app: Langlauf, stop: Callable[[], None]) -> Asyn
         if runtime is not None:
             runtime.drain()
 
-    def hurry() -> None:
+    def end_grace() -> None:
         stop()
         if runtime is not None:
-            runtime.hurry()
+            runtime.end_grace()
 
     exit_code = 1
     try:
-        with handle_signals(drain, hurry):
+        with handle_signals(drain, end_grace):
             async with app.lifespan():
                 runtime = app.runtime
                 yield
-        if runtime is not None and runtime.kept:
-            raise CommandError(f"{runtime.kept} attempts could not be released; they continue when their leases expire")
+        if runtime is not None and runtime.held_attempts:
+            raise CommandError(
+                f"{runtime.held_attempts} attempts could not be released; they continue when their leases expire"
+            )
         exit_code = 0
     finally:
         exit_soon(exit_code)

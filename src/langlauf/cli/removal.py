@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from langlauf.background import DutyRecorder
-from langlauf.bootstrap import blobs_of, open_at, with_blobs
+from langlauf.bootstrap import blobs_of, open_store_at, with_blobs
 from langlauf.cli.options import CommandError, duration_option, errors_end_command, json_option, store_option
 from langlauf.cli.output import print_json, print_note, print_table, progress_bar
 from langlauf.cli.stores import check_org, place_for, run_on_store, settings_for
@@ -108,7 +108,7 @@ async def _clean(
     place: StoreLocation, policy: RetentionPolicy, settings: Settings, *, dry_run: bool
 ) -> RetentionReport:
     blobs = blobs_of(settings)
-    store = with_blobs(await open_at(place, Hints()), blobs, settings)
+    store = with_blobs(await open_store_at(place, Hints()), blobs, settings)
     try:
         report = await apply_retention(store, policy, dry_run=dry_run)
         if not dry_run:

@@ -10,7 +10,7 @@ import click
 
 from langlauf.analysis.schema import InvalidInput
 from langlauf.auth.caller import is_valid_name
-from langlauf.bootstrap import blobs_of, make_endpoints, open_store
+from langlauf.bootstrap import blobs_of, make_webhook_service, open_store
 from langlauf.cli.options import (
     STORE_SETTINGS,
     CommandError,
@@ -106,7 +106,9 @@ def run_for_org(use: Callable[[Store, Settings, str], Awaitable[T]], flags: dict
 
 def run_on_endpoints(use: Callable[[WebhookService, str], Awaitable[T]], flags: dict[str, Any]) -> T:
     """Do the same for the webhook endpoints of that org."""
-    return run_for_org(lambda store, settings, org: use(make_endpoints(store, settings, operator=True), org), flags)
+    return run_for_org(
+        lambda store, settings, org: use(make_webhook_service(store, settings, operator=True), org), flags
+    )
 
 
 async def find_endpoint(endpoints: WebhookService, org: str, id_or_url: str) -> WebhookEndpoint:

@@ -138,7 +138,7 @@ class _WorkerProcess:
                 self._drain.set()
             case EndGrace():
                 if self._worker is not None:
-                    self._worker.hurry()
+                    self._worker.end_grace()
 
 
 def die_with_parent(parent: int) -> None:

@@ -89,7 +89,7 @@ class Followers:
         self._of_orgs.discard(follower)
 
     async def mark(self, caller: Caller) -> str:
-        """Return the version of the caller's org, which changes with any of its jobs. Concurrent callers share one query."""
+        """Return the version of the caller's org, which changes with its jobs. Concurrent callers share one query."""
         org_id = caller.org_id
 
         async def read() -> str:
@@ -162,7 +162,7 @@ class Followers:
     ) -> T:
         """Return what is read, as soon as it is enough, or at the timeout, a disconnect or the stop of the program.
 
-        With `poll`, waiting takes a stream slot (else `NoStreamSlot`), needs continued access (else `AccessLost`), and ends
+        With `poll`, waiting takes a stream slot (else `NoStreamSlot`), needs access (else `AccessLost`), and ends
         when the client disconnects. `watch` does only the last: its caller has a slot already.
         """
         watches = poll or watch

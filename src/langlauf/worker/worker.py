@@ -121,7 +121,7 @@ class Worker:
         await self._pool.close()
         await self._supervisor.close()
 
-    def hurry(self) -> None:
+    def end_grace(self) -> None:
         """End the grace of a stop: release running attempts now."""
         self._hurried.set()
 

@@ -93,7 +93,7 @@ class WorkerProcess:
         if self._supervising is not None:
             await self._supervising
 
-    def hurry(self) -> None:
+    def end_grace(self) -> None:
         """End the grace of a stop."""
         self._hurried.set()
 

@@ -47,7 +47,7 @@ def test_every_member_of_the_contract_is_there_and_only_what_is_small(kind: Even
     }
 
 
-def test_what_goes_out_is_what_moves_a_job() -> None:
+def test_outbound_events_are_those_that_change_the_state() -> None:
     assert set(OUTBOUND) == set(STATE_AFTER)
 
 

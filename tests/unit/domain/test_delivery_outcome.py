@@ -56,7 +56,7 @@ def settled(one: Delivery, outcome: DeliveryOutcome, **values: Any) -> Any:
         (410, "never", False, True),
     ],
 )
-def test_what_a_status_means(status: int, verdict: str, lane_failed: bool, disables: bool) -> None:
+def test_the_outcome_follows_from_the_status(status: int, verdict: str, lane_failed: bool, disables: bool) -> None:
     outcome = outcome_of_status(status, None, "", NOW)
     assert (outcome.verdict, outcome.lane_failed, outcome.disable is not None) == (verdict, lane_failed, disables)
     assert (outcome.error is None) == (verdict == "sent")
@@ -82,12 +82,12 @@ def test_what_a_status_means(status: int, verdict: str, lane_failed: bool, disab
         ("soon", None),
     ],
 )
-def test_how_long_a_receiver_asks_to_be_left_alone(text: str | None, seconds: float | None) -> None:
+def test_retry_after_is_parsed(text: str | None, seconds: float | None) -> None:
     assert read_retry_after(text, NOW) == seconds
 
 
 @pytest.mark.parametrize(("status", "seconds"), [(429, 60.0), (503, 60.0), (500, None), (302, None)])
-def test_only_who_is_busy_is_asked_when(status: int, seconds: float | None) -> None:
+def test_retry_after_counts_for_429_and_503_only(status: int, seconds: float | None) -> None:
     assert outcome_of_status(status, "60", "", NOW).retry_after == seconds
 
 
@@ -112,7 +112,7 @@ def test_a_receiver_may_ask_for_more_time_but_not_for_less() -> None:
     ("failures", "pause"),
     [(1, None), (4, None), (5, 60.0), (6, 120.0), (10, 1_920.0), (11, 3_600.0), (10_000, 3_600.0)],
 )
-def test_a_lane_is_left_alone_for_longer_and_longer(failures: int, pause: float | None) -> None:
+def test_pauses_of_a_lane_double(failures: int, pause: float | None) -> None:
     assert pause_after(failures) == pause
     assert settled(delivery(lane_failures=failures - 1), FAILED).pause_seconds == pause
 
@@ -120,7 +120,7 @@ def test_a_lane_is_left_alone_for_longer_and_longer(failures: int, pause: float 
 @pytest.mark.parametrize(
     ("verdict", "status"), [("sent", "sent"), ("suppressed", "suppressed"), ("never", "failed"), ("later", "pending")]
 )
-def test_what_says_nothing_about_its_lane_leaves_it_alone(verdict: Any, status: str) -> None:
+def test_a_failure_of_the_message_does_not_pause_its_lane(verdict: Any, status: str) -> None:
     end = settled(delivery(lane_failures=9), DeliveryOutcome(verdict=verdict, error="x"), failing_since=0)
     assert (end.status, end.lane_failed, end.pause_seconds, end.disable) == (status, False, None, None)
 
@@ -134,14 +134,14 @@ def test_an_endpoint_that_is_gone_is_not_called_any_more() -> None:
     ("seconds", "failures", "disabled"),
     [(DISABLE_AFTER_SECONDS, 9, True), (DISABLE_AFTER_SECONDS - 1, 9, False), (DISABLE_AFTER_SECONDS, 2, False)],
 )
-def test_nor_one_that_was_not_reached_for_days(seconds: float, failures: int, disabled: bool) -> None:
+def test_an_endpoint_that_fails_for_days_is_disabled(seconds: float, failures: int, disabled: bool) -> None:
     end = settled(delivery(lane_failures=failures), FAILED, failing_since=NOW - int(seconds * SECOND))
     assert (end.disable is not None) == disabled
     if disabled:
         assert end.disable == "nothing could be delivered for 5 days: the receiver answered 500"
 
 
-def test_what_a_receiver_says_is_kept_in_part_and_without_secrets() -> None:
+def test_a_response_is_stored_in_part_and_without_secrets() -> None:
     text = "token=abcdefgh12345678\x1b[2J\x00" + "y" * 5_000
     end = settled(delivery(), outcome_of_status(500, None, text, NOW))
     assert end.reply is not None

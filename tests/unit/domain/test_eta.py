@@ -20,7 +20,7 @@ def _left(run: RunProgress, seconds: float, typical: float | None = None) -> flo
     return remaining_seconds(run, after(START, seconds), typical)
 
 
-def test_nothing_is_said_where_nothing_is_known() -> None:
+def test_without_data_there_is_no_estimate() -> None:
     """No progress and no run before it: null."""
     assert _left(_run(), 100) is None
 
@@ -48,13 +48,13 @@ def test_progress_right_after_the_start_is_not_extrapolated() -> None:
     assert _left(jumped, 1, typical=100.0) == 99.0
 
 
-def test_without_progress_recent_runs_tell() -> None:
+def test_without_progress_recent_runs_are_the_estimate() -> None:
     """What they took, less what has passed."""
     assert _left(_run(), 0, typical=40.0) == 40.0
     assert _left(_run(), 30, typical=40.0) == 10.0
 
 
-def test_what_stored_chunks_brought_is_gained_and_not_extrapolated() -> None:
+def test_progress_from_checkpoints_is_not_extrapolated() -> None:
     """A resumed job is at 60 % at once: 40 % of a usual run are left, and then its own pace counts."""
     resumed = _run(percent=60, at=1, from_percent=60, from_at=1)
     assert _left(resumed, 1) is None
@@ -104,7 +104,7 @@ def test_runs_that_skipped_something_count_as_whole_ones() -> None:
 
 
 @given(st.none() | st.floats(0, 1e9))
-def test_a_refused_client_is_told_whole_seconds_within_reason(until_room: float | None) -> None:
+def test_retry_after_is_whole_seconds_within_limits(until_room: float | None) -> None:
     """From 1 to 300, and 10 where nothing is known."""
     seconds = retry_after_seconds(until_room)
     assert 1 <= seconds <= 300

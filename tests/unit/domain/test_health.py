@@ -60,7 +60,7 @@ def test_a_store_that_takes_no_writes_comes_first() -> None:
     assert (first.name, first.level, len(others)) == ("store_unwritable", Severity.BAD, 1)
 
 
-def test_somebody_must_work() -> None:
+def test_a_deployment_without_live_workers_is_critical() -> None:
     """A worker that stops or is silent takes nothing; a silent one is graver where it holds jobs."""
     alone = [("no_worker", Severity.BAD)]
     assert found(look(), worker(stopping=True)) == alone
@@ -70,20 +70,20 @@ def test_somebody_must_work() -> None:
     assert found(look(), worker(), worker(60, held=2)) == [("silent_worker", Severity.BAD)]
 
 
-def test_what_waits_must_be_known_to_a_worker() -> None:
+def test_waiting_jobs_need_a_worker_that_knows_their_analysis() -> None:
     """However short it waits; a long wait besides is not said twice."""
     assert found(waiting(1, "route")) == [("unknown_analysis", Severity.BAD)]
     assert found(waiting(999, "route")) == [("unknown_analysis", Severity.BAD)]
     assert found(waiting(1, "route"), worker(), worker(analyses=("route",))) == []
 
 
-def test_a_long_wait_is_worth_a_word() -> None:
+def test_a_long_wait_is_a_warning() -> None:
     """Beyond its threshold."""
     assert found(waiting(LONG_WAIT.threshold)) == []
     assert found(waiting(LONG_WAIT.threshold + 0.1)) == [("long_wait", Severity.WARN)]
 
 
-def test_many_failures_are_worth_a_word() -> None:
+def test_many_failures_are_a_warning() -> None:
     """More than one in ten, once there are enough to tell."""
     bad = [ended(number, status="failed") for number in range(3)]
     good = [ended(number) for number in range(MIN_ENDED)]
@@ -92,7 +92,7 @@ def test_many_failures_are_worth_a_word() -> None:
     assert found(look(*bad, *good[: MIN_ENDED - 4])) == []
 
 
-def test_the_gravest_comes_first() -> None:
+def test_the_most_severe_finding_comes_first() -> None:
     """Whatever the order of the rules."""
     stuck = underway(900, cancel_requested_at=after(NOW, -90))
     late = WaitingJobs("org-a", "survey", 1, after(NOW, -999))

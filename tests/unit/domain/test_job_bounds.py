@@ -25,7 +25,7 @@ def test_only_a_refused_write_is_false() -> None:
     assert all(one for one in WriteResult if one is not WriteResult.REFUSED)
 
 
-def test_bytes_are_those_of_utf_8() -> None:
+def test_sizes_are_those_of_utf_8() -> None:
     """And nothing where there is no text."""
     assert utf8_size("ab", None, "ä€😀") == 2 + 2 + 3 + 4
     assert Partial(result_id="r", payload=None, summary="ä", blob_bytes=100).stored_bytes == 102

@@ -27,7 +27,7 @@ def test_a_key_names_its_id(key_id: str, secret: str) -> None:
 
 
 @given(ids, words, st.integers(0, 53), st.sampled_from(KEY_ALPHABET))
-def test_a_slip_of_the_pen_is_found(key_id: str, secret: str, place: int, letter: str) -> None:
+def test_a_typing_error_is_found_by_the_checksum(key_id: str, secret: str, place: int, letter: str) -> None:
     """One letter that is another one, anywhere, is no key; nor is one that is missing or too many."""
     text = key_text(key_id, secret)
     other = text[:place] + letter + text[place + 1 :]
@@ -55,7 +55,7 @@ def test_a_secret_cannot_be_guessed() -> None:
         TOKENS.write(JobTokenClaims("llk_abcdefghijkl", "acme", "job", 1)),
     ],
 )
-def test_secrets_are_masked_wherever_they_turn_up(secret: str) -> None:
+def test_keys_are_masked_in_any_text(secret: str) -> None:
     """Also where nothing around them says what they are; the id of a key may be read."""
     assert redact(f"upstream said {secret} is wrong") == f"upstream said {MASK} is wrong"
     assert redact("made llk_abcdefghijkl today") == "made llk_abcdefghijkl today"

@@ -20,7 +20,7 @@ def test_a_rate_is_read(text: str, rate: Rate) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "20", "20/", "/s", "0/s", "1/0s", "-1/s", "1.5/s", "1/x", "1/1y", "1e3/s"])
-def test_what_is_no_rate_is_refused(text: str) -> None:
+def test_a_malformed_rate_is_refused(text: str) -> None:
     """Never a guess."""
     with pytest.raises(ValueError, match=r"rate|allow"):
         read_rate(text)
@@ -43,7 +43,7 @@ def test_the_quota_may_be_taken_at_once_and_no_more(rate: Rate) -> None:
 
 @settings(deadline=None)
 @given(RATES, PAUSES)
-def test_what_is_told_is_true(rate: Rate, pauses: list[float]) -> None:
+def test_remaining_and_seconds_are_exact(rate: Rate, pauses: list[float]) -> None:
     """What remains passes at once; after the seconds that were told there is more, and at no time too much."""
     now, full_at, passed = 100.0, 0.0, 0
     for pause in pauses:
@@ -65,6 +65,6 @@ def _passing(rate: Rate, full_at: float, now: float) -> int:
     return count
 
 
-def test_idle_time_is_not_saved_up() -> None:
+def test_idle_time_does_not_accumulate() -> None:
     """A day without a request is worth one quota."""
     assert take_one(Rate(3, 60), 0.0, 86_400.0) == RateStatus(True, 2, 20, 86_420.0)

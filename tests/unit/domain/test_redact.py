@@ -50,7 +50,7 @@ def test_no_harmless_text_changes() -> None:
 
 @pytest.mark.parametrize("before", ["", "Fehler beim Lesen: ", "x" * 300 + " ", "İ ", "(", "\n\n"])
 @pytest.mark.parametrize("after", ["", " (attempt 2)", "\nsecond line", " " + "y" * 300])
-def test_secrets_are_masked_wherever_they_stand(before: str, after: str) -> None:
+def test_secrets_are_masked_at_any_position(before: str, after: str) -> None:
     """The text around a secret does not hide it."""
     for secret in ("password='a b c'", "redis://:pw@host", "token=a1b2c3d4", "sk-MadeUp0MadeUp0MadeUp0"):
         assert redact(before + secret + after) == before + redact(secret) + after

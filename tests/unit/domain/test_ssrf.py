@@ -55,13 +55,13 @@ def test_public_addresses_may_be_called(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", INNER)
-def test_inner_addresses_may_not(text: str) -> None:
+def test_private_addresses_may_not(text: str) -> None:
     assert refusal_reason(ip_address(text)) is not None
 
 
 @pytest.mark.parametrize("name", _wrapped(IPv4Address("127.0.0.1")))
 @pytest.mark.parametrize("text", ["127.0.0.1", "10.1.2.3", "169.254.169.254", "192.168.1.1", "100.64.0.1"])
-def test_nor_in_the_clothes_of_ipv6(text: str, name: str) -> None:
+def test_nor_embedded_in_ipv6(text: str, name: str) -> None:
     address = _wrapped(IPv4Address(text))[name]
     assert refusal_reason(address) is not None
     assert address == unwrap_mapped(address) or unwrap_mapped(address) == IPv4Address(text)
@@ -74,7 +74,7 @@ def test_a_public_address_behind_nat64_or_mapped_is_public() -> None:
 
 
 @pytest.mark.parametrize("text", [network for _, networks in _NAMED for network in networks.split()])
-def test_each_range_ends_where_it_ends(text: str) -> None:
+def test_the_bounds_of_each_range_are_refused(text: str) -> None:
     network = ip_network(text)
     assert refusal_reason(network[0]) is not None
     assert refusal_reason(network[-1]) is not None
@@ -88,12 +88,12 @@ def test_each_range_ends_where_it_ends(text: str) -> None:
         *("198.17.255.255", "198.20.0.0", "2001:200::", "2003::", "3ffe:ffff::", "2001:db7:ffff::", "2001:db9::"),
     ],
 )
-def test_and_the_next_one_may_be_called(text: str) -> None:
+def test_the_next_address_may_be_called(text: str) -> None:
     assert refusal_reason(ip_address(text)) is None
 
 
 @given(st.ip_addresses(v=4))
-def test_nothing_is_called_that_the_standard_library_knows_to_be_inside(address: IPv4Address) -> None:
+def test_whatever_the_standard_library_calls_private_is_refused(address: IPv4Address) -> None:
     if refusal_reason(address) is None:
         assert address.is_global
         assert not address.is_multicast
@@ -101,19 +101,19 @@ def test_nothing_is_called_that_the_standard_library_knows_to_be_inside(address:
 
 
 @given(st.ip_addresses(v=6))
-def test_nor_of_ipv6(address: IPv6Address) -> None:
+def test_the_same_for_ipv6(address: IPv6Address) -> None:
     if refusal_reason(address) is None:
         assert address.is_global
         assert not address.is_multicast
 
 
 @given(st.ip_addresses(v=4), st.sampled_from(sorted(_wrapped(IPv4Address(0)))))
-def test_clothes_never_make_an_address_better(address: IPv4Address, name: str) -> None:
+def test_embedding_never_makes_an_address_public(address: IPv4Address, name: str) -> None:
     if refusal_reason(address) is not None:
         assert refusal_reason(_wrapped(address)[name]) is not None
 
 
-def test_a_range_that_is_named_may_be_called() -> None:
+def test_an_allowed_range_may_be_called() -> None:
     allow = (ip_network("10.1.0.0/16"), ip_network("127.0.0.0/8"), ip_network("fd12::/16"))
     for text in ("10.1.2.3", "127.0.0.1", "::ffff:10.1.2.3", "fd12::1"):
         assert refusal_reason(ip_address(text), allow) is None, text
@@ -134,7 +134,7 @@ def test_a_wide_range_does_not_mean_link_local_but_one_within_it_does() -> None:
 
 
 @pytest.mark.parametrize("network", [str(network) for network in _METADATA])
-def test_metadata_is_never_called_whatever_is_named(network: str) -> None:
+def test_metadata_services_are_never_called(network: str) -> None:
     address = ip_network(network)[0]
     wide = ip_network("0.0.0.0/0") if isinstance(address, IPv4Address) else ip_network("::/0")
     assert refusal_reason(address, (wide,)) is not None
@@ -142,5 +142,5 @@ def test_metadata_is_never_called_whatever_is_named(network: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["0.0.0.1", "224.0.0.1", "255.255.255.255", "::", "ff02::1"])
-def test_what_is_no_single_machine_is_never_called(text: str) -> None:
+def test_broadcast_and_multicast_are_never_called(text: str) -> None:
     assert refusal_reason(ip_address(text), (ip_network("0.0.0.0/0"), ip_network("::/0"))) is not None

@@ -109,7 +109,7 @@ def test_failures_are_by_code_with_the_latest_as_example() -> None:
     assert [sum(one.series) for one in seen.failures] == [3, 1]
 
 
-def test_what_was_not_read_is_not_told() -> None:
+def test_statistics_start_where_the_overview_does() -> None:
     """Counting begins with the oldest that was read, and charts have a gap before it."""
     jobs = [ended(ago) for ago in range(5, 900, 10)]
     whole = made(look(*jobs))
@@ -125,14 +125,14 @@ def test_what_was_not_read_is_not_told() -> None:
     assert [period.ended for period in part.periods[:21]] == [None] * 21
 
 
-def test_jobs_that_do_not_stop_are_found() -> None:
+def test_jobs_that_ignore_a_cancel_are_listed() -> None:
     """After a minute; the longest first."""
     asked = [underway(900, job_id=str(ago), cancel_requested_at=after(NOW, -ago)) for ago in (59, 61, 300)]
     assert [one.job_id for one in made(look(underway=asked)).canceling] == ["300", "61"]
 
 
 @given(st.lists(st.integers(0, 10**9), min_size=1))
-def test_percentiles_are_values_that_were_seen(values: list[int]) -> None:
+def test_percentiles_are_observed_values(values: list[int]) -> None:
     """At least so many in a hundred are no longer."""
     times = percentiles(values)
     assert times is not None
@@ -144,7 +144,7 @@ def test_percentiles_are_values_that_were_seen(values: list[int]) -> None:
 
 
 @given(st.sampled_from(TimeRange), st.integers(0, 604_800 * SECOND))
-def test_every_moment_is_in_one_period(span: TimeRange, ago: int) -> None:
+def test_every_time_is_in_one_period(span: TimeRange, ago: int) -> None:
     """Within its edges where it is in the range, else in the first."""
     begins = period_edges(span, NOW)
     assert len(begins) == span.periods + 1
@@ -164,7 +164,7 @@ _TIMES = st.lists(st.integers(1, 900), max_size=20)
     _TIMES,
     st.lists(st.tuples(st.integers(1, 500), st.integers(0, 400)), max_size=10),
 )
-def test_how_many_waited_is_worked_out(
+def test_waiting_jobs_are_computed_for_past_times(
     past: list[tuple[int, int, int, bool]], waiting: list[int], running: list[tuple[int, int]]
 ) -> None:
     """The same as counting, at each moment, who was queued and had not started."""
@@ -186,7 +186,7 @@ def test_how_many_waited_is_worked_out(
     assert waiting_at(seen, moments, after(NOW, -900)) == counted
 
 
-def test_where_too_many_wait_the_past_is_not_told() -> None:
+def test_with_too_many_waiting_jobs_the_past_is_unknown() -> None:
     """Only from the oldest on that was read."""
     queued = [after(NOW, -ago) for ago in range(1, 102)]
     seen = look(queued=queued, queues=[WaitingJobs("org-a", "survey", 5_000, None)])

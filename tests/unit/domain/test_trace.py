@@ -24,7 +24,7 @@ GOOD = f"00-{TRACE}-{SPAN}-01"
         (f"cc-{TRACE}-{SPAN}-01-", GOOD),
     ],
 )
-def test_a_trace_is_taken(header: str, passed_on: str) -> None:
+def test_a_traceparent_is_parsed(header: str, passed_on: str) -> None:
     """A later version is read as far as it is known, and passed on in ours, with the flags that are known."""
     assert read_trace([header]) == Trace(TRACE, passed_on)
 
@@ -50,7 +50,7 @@ def test_a_trace_is_taken(header: str, passed_on: str) -> None:
         [f"{GOOD},{GOOD}"],
     ],
 )
-def test_what_cannot_be_read_is_as_none(headers: list[str]) -> None:
+def test_a_malformed_traceparent_is_ignored(headers: list[str]) -> None:
     """Then a new trace begins, and tracestate goes with it."""
     assert read_trace(headers, ["vendor=1"]) is None
 
@@ -72,12 +72,12 @@ def test_what_cannot_be_read_is_as_none(headers: list[str]) -> None:
         ([",".join(f"k{number}=v" for number in range(33))], None),
     ],
 )
-def test_what_belongs_to_it_is_kept_as_it_is(states: list[str], kept: str | None) -> None:
+def test_tracestate_is_kept_unchanged(states: list[str], kept: str | None) -> None:
     """Several lines are one list; one that cannot be read is left out, and the trace goes on without."""
     assert read_trace([GOOD], states) == Trace(TRACE, GOOD, kept)
 
 
-def test_what_does_not_fit_is_cut_off_by_whole_members() -> None:
+def test_a_long_tracestate_loses_whole_members() -> None:
     """The oldest stand at the end."""
     members = [f"k{number}={'v' * 60}" for number in range(20)]
     trace = read_trace([GOOD], [",".join(members)])

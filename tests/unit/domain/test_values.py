@@ -76,7 +76,7 @@ def test_backoff_is_drawn_from_nothing_to_a_doubling_ceiling_with_a_cap(retries:
 
 
 @given(st.datetimes(datetime(1970, 1, 2), datetime(2100, 1, 1)))  # noqa: DTZ001 - the zone is added below
-def test_instants_survive_text(moment: datetime) -> None:
+def test_times_survive_a_round_trip_through_text(moment: datetime) -> None:
     """Microseconds go to RFC 3339 and back without loss, and texts sort like the instants."""
     text = moment.replace(tzinfo=UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
     assert to_text(from_text(text)) == text
@@ -122,7 +122,7 @@ def test_the_phase_tells_what_is_going_on(fields: dict[str, Any], lease: int | N
 
 
 @given(st.none() | st.floats(0, 1e9))
-def test_clients_are_told_whole_seconds_within_reason(remaining: float | None) -> None:
+def test_poll_intervals_are_whole_seconds_within_limits(remaining: float | None) -> None:
     """Retry-After is a whole number from 1 to 30 while the job goes on."""
     assert 1 <= poll_seconds(_job(), remaining) <= 30
 
@@ -213,7 +213,7 @@ def _long_chain(length: int) -> Exception:
     ],
     ids=["exits", "list", "integer", "text", "chain", "code"],
 )
-def test_an_error_that_is_hard_to_show_is_named_all_the_same(error: Exception, begins: str) -> None:
+def test_an_exception_without_a_usable_text_is_named_by_its_type(error: Exception, begins: str) -> None:
     """It neither raises nor takes long, and what is kept of it is small."""
     failure = failure_of(error, ())
     assert failure.message.startswith(begins)
@@ -243,7 +243,7 @@ def test_only_transient_failures_with_retries_left_are_tried_again(done: int, mo
 
 
 @pytest.mark.parametrize(("done", "most", "code"), [(3, 3, "timeout_max_retries"), (0, 0, "timeout")])
-def test_a_last_time_out_fails_with_its_figures(done: int, most: int, code: str) -> None:
+def test_a_last_timeout_fails_with_its_limits(done: int, most: int, code: str) -> None:
     """error_meta has threshold_seconds, started_at and detected_at."""
     outcome = after_timeout(
         limit_seconds=5, started_at=NOW, detected_at=NOW + SECOND, retry_count=done, max_retries=most, delay_seconds=1
@@ -252,7 +252,7 @@ def test_a_last_time_out_fails_with_its_figures(done: int, most: int, code: str)
     assert (outcome.code, set(outcome.meta)) == (code, {"threshold_seconds", "started_at", "detected_at"})
 
 
-def test_a_loss_is_forgiven_a_few_times() -> None:
+def test_a_lost_lease_is_retried_a_few_times() -> None:
     """A vanished worker is no failure of the job, until it happens too often."""
     assert isinstance(after_loss(cancel_requested=False, cancel_reason=None, lost_before=0), Lost)
     assert isinstance(after_loss(cancel_requested=False, cancel_reason=None, lost_before=9), Failed)
@@ -269,7 +269,7 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_what_has_no_flaw_survives_json(value: Any) -> None:
+def test_a_value_without_flaw_survives_json(value: Any) -> None:
     """A value that passes comes back the same."""
     assert first_flaw(value) is None
     assert msgspec.json.decode(msgspec.json.encode(value)) == value
@@ -289,7 +289,7 @@ def test_what_has_no_flaw_survives_json(value: Any) -> None:
         ({"a": {1: "x", "1": "y"}}, "a name in a: stands twice, once as a text"),
     ],
 )
-def test_a_flaw_is_named_with_its_place(value: Any, said: str) -> None:
+def test_a_flaw_is_reported_with_its_path(value: Any, said: str) -> None:
     """What a store cannot keep is found wherever it hides."""
     assert first_flaw(value, 3 if "levels" in said else 64) == said
 
@@ -301,7 +301,7 @@ _JSON = st.recursive(
 
 
 @given(_JSON, st.booleans(), st.integers(1, 4))
-def test_what_looks_plain_has_no_flaw(value: Any, ascii_only: bool, deepest: int) -> None:
+def test_plain_json_has_no_flaw(value: Any, ascii_only: bool, deepest: int) -> None:
     """The look at the bytes of JSON never passes what the look at its values would refuse."""
     body = json.dumps(value, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
     try:
@@ -358,7 +358,7 @@ def test_ids_are_sorted_by_time_and_unguessable() -> None:
         ("GET https://api.example/v1/items: 3/4 and 2026/11/16 of /analyze", None),
     ],
 )
-def test_what_an_unexpected_error_says_names_no_path(text: str, told: str | None) -> None:
+def test_the_text_of_an_unexpected_error_has_no_path(text: str, told: str | None) -> None:
     """The log has it, for operators; an author's own words are left as they are."""
     assert classify(RuntimeError(text)).message == f"RuntimeError: {told or text}"
     assert classify(PermanentError(text)).message == text

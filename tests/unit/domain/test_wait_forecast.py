@@ -102,13 +102,13 @@ def test_the_limit_of_an_org_makes_its_own_queue() -> None:
     assert _wait(crowded, survey=2) > _wait(_outlook(lanes, runs, slots=2, per_org=None), survey=2) - 0.1
 
 
-def test_time_that_passed_since_the_look_counts() -> None:
+def test_the_age_of_the_load_is_subtracted() -> None:
     """An outlook that is two seconds old has waited two of them."""
     outlook = _outlook([Lane("org-a", "survey", 1, 0)], [_running("org-b", since=3)])
     assert outlook.wait("org-a", "survey", {}, after(NOW, 2)) == 5.0
 
 
-def test_room_comes_with_the_next_start() -> None:
+def test_a_full_queue_has_room_after_the_next_start() -> None:
     """Of the org, of the analysis, or of any; unknown where nothing runs or no run is known."""
     lanes = [Lane("org-a", "survey", 9, 0), Lane("org-b", "census", 9, 0)]
     runs = [_running("org-a", since=7), _running("org-b", "census", since=40)]
@@ -124,7 +124,7 @@ def test_room_comes_with_the_next_start() -> None:
         assert blind.next_start_of_org("org-a", "survey", NOW) is None
 
 
-def test_more_that_runs_than_may_run_is_waited_for() -> None:
+def test_running_jobs_beyond_the_limit_are_waited_for() -> None:
     """After a limit was lowered, slots come free only when enough have ended."""
     runs = [_running("org-b", since=since) for since in (1, 2, 3)]
     assert _wait(_outlook([Lane("org-a", "survey", 1, 0)], runs, slots=1)) == 9.0
@@ -134,7 +134,7 @@ def test_more_that_runs_than_may_run_is_waited_for() -> None:
     st.lists(st.tuples(st.integers(0, 50), st.integers(0, 20), st.floats(0, 9)), max_size=30),
     st.floats(-5, 80, allow_nan=False),
 )
-def test_ramps_are_summed_up_rightly(ramps: list[tuple[int, int, float]], place: float) -> None:
+def test_ramps_are_summed_correctly(ramps: list[tuple[int, int, float]], place: float) -> None:
     """The quick sum is the plain one."""
     plain = sum(slope * min(max(place - start, 0), length) for start, length, slope in ramps)
     assert Ramps(ramps).at(place) == pytest.approx(plain, abs=1e-6)

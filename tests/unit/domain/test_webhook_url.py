@@ -103,7 +103,7 @@ def test_refused_with_a_reason(text: str) -> None:
         ("https://a-b.example.com/~me/(1)/@x;y=z", "https://a-b.example.com/~me/(1)/@x;y=z"),
     ],
 )
-def test_read_and_spelled_in_one_way(text: str, url: str) -> None:
+def test_a_url_is_normalized(text: str, url: str) -> None:
     target = read_webhook_url(text)
     assert target.url == url
     assert read_webhook_url(target.url) == target
@@ -123,7 +123,7 @@ def test_the_origin_is_the_lane() -> None:
         *("http://receiver:9000/", "http://localhost/", "https://my_service.internal:8443/x"),
     ],
 )
-def test_inside_named_ranges_http_and_any_port(text: str) -> None:
+def test_allowed_ranges_may_use_http_and_any_port(text: str) -> None:
     assert read_webhook_url(text, HOME).url == text
 
 
@@ -140,7 +140,7 @@ def test_inside_named_ranges_http_and_any_port(text: str) -> None:
         *("https://0.0.0.0/", "http://0x7f.1/", "http://127.1/", "http://localhost./", "http://a@127.0.0.1/"),
     ],
 )
-def test_and_nothing_else(text: str) -> None:
+def test_other_ranges_may_not(text: str) -> None:
     with pytest.raises(WebhookUrlRefused):
         read_webhook_url(text, HOME)
 

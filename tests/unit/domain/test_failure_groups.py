@@ -25,12 +25,12 @@ def failure(job_id: str, message: str, *, code: str = "internal", analysis: str 
         ("", ""),
     ],
 )
-def test_a_shape_keeps_the_words(message: str, shape: str) -> None:
+def test_a_pattern_keeps_the_words(message: str, shape: str) -> None:
     """Numbers, ids, quoted values, addresses and paths are folded; words are not."""
     assert message_pattern(message) == shape
 
 
-def test_groups_are_made_of_analysis_code_and_shape() -> None:
+def test_groups_are_by_analysis_code_and_pattern() -> None:
     """The largest first; the newest failure is the example, and those run again are not left."""
     found = [
         failure("d", "row 4 is bad", at=9),
@@ -53,7 +53,7 @@ def test_groups_are_made_of_analysis_code_and_shape() -> None:
     assert {group.key for group in group_failures(reversed(found))} == {group.key for group in groups}
 
 
-def test_a_time_is_counted_in_equal_parts() -> None:
+def test_times_are_counted_in_equal_parts() -> None:
     """What lies outside counts at the ends."""
     assert counts_over_time([0, 9, 10, 39, 40, -5, 99], 0, 40, 4) == [3, 1, 0, 3]
     assert counts_over_time([], 0, 0, 2) == [0, 0]

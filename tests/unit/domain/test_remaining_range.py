@@ -50,12 +50,12 @@ def test_the_time_since_the_last_step_is_taken_off_and_not_averaged_in() -> None
     ],
     ids=["none", "few", "short", "standing still"],
 )
-def test_little_tells_nothing(steps: list[ProgressStep]) -> None:
+def test_few_steps_give_no_range(steps: list[ProgressStep]) -> None:
     """At least five steps over at least ten seconds."""
     assert remaining_range(steps, _at(60)) is None
 
 
-def test_uneven_steps_tell_nothing() -> None:
+def test_uneven_steps_give_no_range() -> None:
     """A range of more than three times would be a guess."""
     jumps = _steps((0, 1), (1, 20), (2, 40), (30, 41), (31, 60), (90, 61), (91, 62))
     assert remaining_range(jumps, _at(91)) is None
