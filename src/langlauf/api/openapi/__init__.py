@@ -1,1 +1,1 @@
-"""The parts of the OpenAPI document, one concept each; `langlauf.api.openapi.document` puts them together."""
+"""The OpenAPI document, one concept per module; `langlauf.api.openapi.document` assembles it."""

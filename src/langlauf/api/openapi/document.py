@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, built from the table of operations, the structs of the wire and the registered analyses."""
+"""The OpenAPI 3.1 document, built from the table of operations, the wire schemas and the registered analyses."""
 
 from typing import Any
 
@@ -24,21 +24,21 @@ __all__ = ["Document", "OpenApiHandler", "build_document"]
 _VERSION = "1"
 _TEXT = """Durable, observable, multi-tenant jobs. Analyses: {names}.
 
-HEAD works wherever GET does, with the same headers. A method that an address does not know is 405 with `Allow`, as in
-the shared answer `405_method_not_allowed`. Every answer has `X-Request-Id`; every error is a problem (RFC 9457) whose
-`type` leads to the page of its code. `x-scope` is what a key must allow; where the server asks for no key, everybody
-may do everything."""
+HEAD works wherever GET does, with the same headers. An unsupported method is 405 with `Allow`, as in the shared
+response `405_method_not_allowed`. Every response has `X-Request-Id`; every error is a problem (RFC 9457) whose
+`type` links to the page of its code. `x-scope` is the scope that a key needs; without keys,
+everything is allowed."""
 
 
 class OpenApiHandler:
-    """Serves the document. It differs by where the application is seen from and by whether keys are asked for."""
+    """Serves the document. It depends on the root URL and on whether keys are required."""
 
     def __init__(self, context: ApiContext) -> None:
         self._context = context
         self._made: dict[tuple[str, bool], bytes] = {}
 
     async def document(self, request: Request) -> Response:
-        """The OpenAPI document of this application."""
+        """Return the OpenAPI document of this application."""
         services = self._context.services
         await services.authenticator.refresh()
         base, is_open = root_url(request.scope, self._context.settings.public_url), services.authenticator.open
@@ -53,9 +53,9 @@ class OpenApiHandler:
 def build_document(
     registry: Registry, prefix: str = "/analyze", *, base: str = "", is_open: bool = True, by_id: bool = False
 ) -> Document:
-    """Complete and true: every route, every shape, every analysis. `base` is where the application is mounted.
+    """Build the document with every route, schema and analysis. `base` is where the application is mounted.
 
-    `is_open` says that nobody is asked for a key, `by_id` that whoever has an id may read what it names.
+    `is_open` means that no key is required, `by_id` that an id is enough to read its record.
     """
     paths: Document = {}
     for operation in OPERATIONS:
@@ -80,7 +80,7 @@ def build_document(
 
 
 def _used(where: Any, kind: str, parts: Document) -> Document:
-    """Those parts that something refers to."""
+    """Return the parts that something refers to."""
     text = msgspec.json.encode(where).decode()
     return {name: part for name, part in parts.items() if f'"#/components/{kind}/{name}"' in text}
 

@@ -1,4 +1,4 @@
-"""Examples of answers: one job from its submission to its result, encoded by the structs that encode real ones."""
+"""Examples of responses: one job from its submission to its result, encoded by the structs of real responses."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -31,7 +31,7 @@ _ANSWER: dict[str, Any] = {"request_id": _REQUEST_ID}
 
 
 def answer_examples(kind: type[msgspec.Struct], prefix: str) -> Document:
-    """The examples of an answer, by name."""
+    """Return the examples of a response schema, by name."""
     made = {name: {"value": _plain(one)} for name, one in _answers(prefix).items() if type(one) is kind}
     return dict(made)
 
@@ -271,7 +271,7 @@ def _feed() -> responses.FeedResponse:
 
 
 def cloud_event() -> Any:
-    """A webhook's body."""
+    """Return the body of a webhook."""
     return _plain(_outbound(EventType.COMPLETED, Status.COMPLETED, 3))
 
 

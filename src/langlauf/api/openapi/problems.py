@@ -1,4 +1,4 @@
-"""Errors in the document: one shape for all, one schema per code, and the answers that share them."""
+"""Errors in the document: one schema for all, one per code, and the responses that share them."""
 
 from collections.abc import Iterable
 
@@ -8,9 +8,9 @@ from langlauf.api.operations import METHOD_NOT_ALLOWED, OPERATIONS
 from langlauf.api.record_schemas import ProblemOut
 from langlauf.problems import JOB_TITLES, TITLES
 
-#: A job that failed while its caller waited, with a code of the analysis' own.
+#: A job that failed during a synchronous request, with a code of the analysis.
 OWN_CODE = "AnalysisProblem"
-#: Members that a code always brings along.
+#: Members that a code always has.
 _MEMBERS: dict[str, tuple[str, ...]] = {
     "duplicate_job": ("job",),
     "not_terminal": ("current_state",),
@@ -20,7 +20,7 @@ _MEMBERS: dict[str, tuple[str, ...]] = {
     "idempotency_mismatch": ("field", "errors"),
     **dict.fromkeys((*JOB_TITLES, OWN_CODE), ("job_id", "retryable", "retry_hint")),
 }
-#: Headers that a status always, or with a question mark sometimes, brings along.
+#: Headers that a status always has, or sometimes with a question mark.
 _HEADERS: dict[int, tuple[str, ...]] = {
     401: ("WWW-Authenticate",),
     405: ("Allow",),
@@ -36,12 +36,12 @@ _HEADERS: dict[int, tuple[str, ...]] = {
 
 
 def schema_name(code: str) -> str:
-    """`not_found` is `NotFoundProblem`."""
+    """Return the schema name of a code: `not_found` is `NotFoundProblem`."""
     return "".join(word.capitalize() for word in code.split("_")) + "Problem"
 
 
 def problem_schemas() -> Document:
-    """A schema per code, each narrowing the shape that all have; codes of an analysis' own share one."""
+    """Return a schema per code, each narrowing the common one; codes of analyses share one."""
     made = {schema_name(code): _schema(code, title) for code, title in {**TITLES, **JOB_TITLES}.items()}
     own = {
         "allOf": [ref(ProblemOut)],
@@ -65,18 +65,18 @@ def _schema(code: str, title: str) -> Document:
 
 
 def statuses_of(code: str) -> set[int]:
-    """The HTTP statuses that come with a code."""
+    """Return the HTTP statuses of a code."""
     tables = [METHOD_NOT_ALLOWED, *(operation.all_problems() for operation in OPERATIONS)]
     return {status for table in tables for status, codes in table.items() if code in codes}
 
 
 def shared_name(status: int, codes: Iterable[str]) -> str:
-    """The name under which answers with the same status and codes are kept."""
+    """Return the component name of responses with the same status and codes."""
     return "_".join((str(status), *codes))
 
 
 def problem_answer(status: int, codes: tuple[str, ...], *, own: bool) -> Document:
-    """An answer with a problem: its codes with their meaning, its headers, its shapes."""
+    """Return a response with a problem: its codes with their meaning, its headers and schemas."""
     titles = {**TITLES, **JOB_TITLES}
     text = "; ".join(f"`{code}`: {titles[code]}" for code in codes)
     shapes = [ref(schema_name(code)) for code in codes] + ([ref(OWN_CODE)] if own else [])
@@ -93,7 +93,7 @@ def problem_answer(status: int, codes: tuple[str, ...], *, own: bool) -> Documen
 
 
 def shared_answers() -> Document:
-    """Every answer with a problem, by its status and codes: most operations share most of them."""
+    """Return every response with a problem, by its status and codes: most operations share most of them."""
     return {
         shared_name(status, codes): problem_answer(status, codes, own=False)
         for operation in OPERATIONS
@@ -102,7 +102,7 @@ def shared_answers() -> Document:
 
 
 def method_not_allowed() -> Document:
-    """The answer that no operation gives, because it is given where there is none."""
+    """Return the response to an unsupported method, which no operation has."""
     return {
         shared_name(status, codes): problem_answer(status, codes, own=False)
         for status, codes in METHOD_NOT_ALLOWED.items()

@@ -1,4 +1,4 @@
-"""Request bodies: what each registered analysis takes, flat or under `input`, with examples that fit."""
+"""Request bodies and callbacks: the input of each registered analysis, flat or under `input`, with valid examples."""
 
 import msgspec
 
@@ -10,7 +10,7 @@ from langlauf.api.operations import OPERATIONS, Operation
 from langlauf.domain.event import CLOUD_EVENT_MEDIA_TYPE, CloudEvent
 
 ANALYZE = "AnalyzeRequest"
-#: What to send; without one, what the schema gives away.
+#: Example bodies; others are derived from the schema.
 _EXAMPLES: Document = {
     "CancelBody": {"reason": "no longer needed"},
     "RetryBody": {"resume": True},
@@ -27,7 +27,7 @@ _EXAMPLES: Document = {
     "RotateBody": {"overlap": "12h"},
     "ReplayBody": {"since": "2026-03-02T08:00:00Z"},
 }
-#: Bodies that must name something.
+#: Bodies that must not be empty.
 _NOT_EMPTY = ("ReadBody",)
 _TIMEOUT: Document = {
     "anyOf": [
@@ -39,13 +39,13 @@ _TIMEOUT: Document = {
 }
 _TEXT = (
     "Parameters of an analysis, flat or under `input`. Whole numbers are written without a decimal point, and none "
-    "lies beyond 2^53 - 1, also where anything may stand. Texts may hold neither NUL nor half of a surrogate "
+    "is beyond 2^53 - 1. Texts may contain neither NUL nor half of a surrogate "
     "pair, and nothing may be nested deeper than the server's limit."
 )
 
 
 def request_components(registry: Registry) -> Document:
-    """The schemas of all bodies."""
+    """Return the schemas of all bodies."""
     fixed = [_struct(one.body) for one in OPERATIONS if one.body is not None and one.body != ANALYZE]
     made = input_schemas([bodies.Options, *fixed, *(analysis.input_type for analysis in registry)])
     for name in _NOT_EMPTY:
@@ -55,7 +55,7 @@ def request_components(registry: Registry) -> Document:
 
 
 def request_body(operation: Operation, registry: Registry) -> Document:
-    """The body of one operation; it must be there where something in it must be."""
+    """Return the body of one operation; it is required where a field of it is."""
     name = operation.body or ""
     if name == ANALYZE:
         return {"required": True, "content": json_content(ref(name), _submissions(registry))}
@@ -65,7 +65,7 @@ def request_body(operation: Operation, registry: Registry) -> Document:
 
 
 def _struct(name: str) -> Struct:
-    """The struct that reads a body: it has the name that the table of operations gives."""
+    """Return the struct of a body by its name in the table of operations."""
     found: Struct = getattr(bodies, name)
     return found
 
@@ -103,7 +103,7 @@ def _shapes(analysis: Analysis, default: str | None) -> list[Document]:
 
 
 def _submissions(registry: Registry) -> Document:
-    """One per analysis, and how to ask for a job instead of an answer; what does not fit is left out."""
+    """Return examples for each analysis, synchronous and as a job; an example that does not validate is left out."""
     made: Document = {}
     for analysis in registry:
         values = _required_example(analysis.input_type)
@@ -113,26 +113,26 @@ def _submissions(registry: Registry) -> Document:
             continue
         later = {"analysis": analysis.name, "input": values, "options": {"async_mode": {"requested": True}}}
         made[analysis.name] = {"summary": "Wait for the result", "value": {"analysis": analysis.name, **values}}
-        made[f"{analysis.name}.async"] = {"summary": "Have it accepted as a job", "value": later}
+        made[f"{analysis.name}.async"] = {"summary": "Submit it as a job", "value": later}
     return made
 
 
-#: Where the address of the webhook stands in a submission.
+#: The runtime expression of the webhook URL in a submission.
 _ADDRESS = "{$request.body#/options/async_mode/notify/webhook}"
 _CALLBACK_TEXT = (
     "A CloudEvent when the job is `completed`, `failed` or `canceled`, signed by the Standard Webhooks scheme. It is "
-    "sent at least once: what is not taken is tried again for days. Endpoints of the org (`/webhooks`) get the same "
+    "sent at least once: a refused one is retried for days. Endpoints of the org (`/webhooks`) get the same "
     "of all its jobs, and may subscribe to more."
 )
 _CALLBACK_HEADERS = {
-    "webhook-id": "The same on every repetition: whoever has seen it has seen the event.",
+    "webhook-id": "The same on every retry: use it to drop duplicates.",
     "webhook-timestamp": "When this attempt was made, in seconds since 1970.",
-    "webhook-signature": "`v1,` and the HMAC-SHA256 of id, timestamp and body in Base64; several with blanks between.",
+    "webhook-signature": "`v1,` and the HMAC-SHA256 of id, timestamp and body in Base64; several, with spaces between.",
 }
 
 
 def webhook() -> Document:
-    """The callback of a submission."""
+    """Return the callback of a submission."""
     return {
         "webhook": {
             _ADDRESS: {
@@ -156,8 +156,8 @@ def webhook() -> Document:
                         ),
                     },
                     "responses": {
-                        "2XX": {"description": "Taken. Anything else is tried again, a redirect included."},
-                        "410": {"description": "Nobody is interested any more; nothing further is sent there."},
+                        "2XX": {"description": "Accepted. Anything else is retried, including redirects."},
+                        "410": {"description": "No longer wanted: nothing more is sent to this URL."},
                     },
                 }
             }

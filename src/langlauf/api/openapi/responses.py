@@ -1,4 +1,4 @@
-"""What an operation answers: bodies, headers and links, and every problem it can end in."""
+"""Responses of an operation: bodies, headers, links and problems, and its security requirements."""
 
 from http import HTTPStatus
 
@@ -10,12 +10,12 @@ from langlauf.api.operations import Operation
 from langlauf.api.response_schemas import AcceptedResponse
 from langlauf.auth.credentials import QUERY_TOKEN
 
-_TEXTS: dict[int, str] = {200: "As wished.", 202: "Accepted; the job goes on."}
+_TEXTS: dict[int, str] = {200: "Success.", 202: "Accepted; the job runs on."}
 _RATE = ("RateLimit", "RateLimit-Policy")
 
 
 def responses(operation: Operation, prefix: str) -> Document:
-    """Every answer of an operation, by status."""
+    """Return every response of an operation, by status."""
     made: Document = {}
     for status in operation.successes:
         made[str(status)] = _success(operation, status, prefix)
@@ -70,11 +70,11 @@ _FROM_JOB = {
     "results": ("jobResults", "Its snapshots, partial ones included."),
     "notifications": ("jobNotifications", "Its messages."),
     "cancel": ("cancelJob", "Stop it."),
-    "retry": ("retryJob", "Do it again once it has ended."),
+    "retry": ("retryJob", "Submit it again once it has ended."),
 }
 _LINKS: dict[tuple[str, int], dict[str, tuple[str, str, str, str]]] = {
     ("analyze", 200): {
-        "status": ("jobStatus", "job_id", "$response.body#/job_id", "The job that was waited for."),
+        "status": ("jobStatus", "job_id", "$response.body#/job_id", "The job of the synchronous request."),
         "result": ("result", "result_id", "$response.body#/result_id", "The permanent link of the result."),
     },
     ("jobStatus", 200): {
@@ -87,14 +87,14 @@ _LINKS: dict[tuple[str, int], dict[str, tuple[str, str, str, str]]] = {
         "job": ("jobStatus", "job_id", "$request.path.job_id", "The job."),
     },
     ("result", 200): {
-        "views": ("resultViews", "result_id", "$response.body#/result_id", "What people are to see of it."),
+        "views": ("resultViews", "result_id", "$response.body#/result_id", "Its views."),
         "job": ("jobStatus", "job_id", "$response.body#/job_id", "The job that the snapshot is of."),
     },
 }
 
 
 def links(operation: str, status: int) -> Document:
-    """The links of one answer, by name."""
+    """Return the links of one response, by name."""
     if (operation, status) in (("analyze", 202), ("retryJob", 202)):
         return {name: _link(target, "job_id", _JOB, text) for name, (target, text) in _FROM_JOB.items()}
     return {name: _link(*parts) for name, parts in _LINKS.get((operation, status), {}).items()}
@@ -115,7 +115,7 @@ SCHEMES: Document = {
         "type": "apiKey",
         "in": "query",
         "name": QUERY_TOKEN,
-        "description": "A token for one job, in the address. As `Authorization: Bearer …` it is good as well.",
+        "description": "A token for one job, in the URL. It is also accepted as `Authorization: Bearer …`.",
     },
 }
 _ASKED: list[Document] = [{"bearer": []}, {"key": []}]
@@ -123,12 +123,12 @@ _TOKEN: Document = {"token": []}
 
 
 def requirements(*, is_open: bool) -> list[Document]:
-    """What the whole API asks for; where authentication is off, nothing is enough."""
+    """Return the security requirements of the whole API; without authentication, an empty one suffices."""
     return [{}, *_ASKED] if is_open else _ASKED
 
 
 def access(operation: Operation, *, is_open: bool, by_id: bool) -> Document:
-    """What one operation asks for beyond that: a scope, or nothing at all; and where less is enough, that too."""
+    """Return the requirements of one operation: its scope, none, or alternatives such as a token."""
     if operation.scope is None:
         return {"security": []}
     needs: Document = {"x-scope": operation.scope}

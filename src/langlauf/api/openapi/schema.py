@@ -1,4 +1,4 @@
-"""Schemas of structs: what answers always have, what requests may have, and how one is pointed to."""
+"""JSON schemas of structs, for responses and requests, and examples that fit them."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -15,12 +15,12 @@ PROBLEM_JSON = "application/problem+json"
 
 
 def ref(kind: Struct | str) -> Document:
-    """A reference to a schema by its struct or name."""
+    """Return a reference to a schema by its struct or name."""
     return {"$ref": _REF.format(name=kind if isinstance(kind, str) else kind.__name__)}
 
 
 def json_content(schema: Document, examples: Document | None = None, media: str = JSON) -> Document:
-    """A body of one media type."""
+    """Return the content of one media type."""
     described: Document = {"schema": schema}
     if examples:
         described["examples"] = examples
@@ -28,7 +28,7 @@ def json_content(schema: Document, examples: Document | None = None, media: str 
 
 
 def output_schemas(kinds: Iterable[Struct]) -> Document:
-    """Schemas of what we send. A field with a default is always sent; one that may be unset is not."""
+    """Return the schemas of responses. A field with a default is always sent; one that may be unset is optional."""
     kinds = list(kinds)
     schemas = _components(kinds)
     for kind in _reachable(kinds):
@@ -41,7 +41,7 @@ def output_schemas(kinds: Iterable[Struct]) -> Document:
 
 
 def input_schemas(kinds: Iterable[Struct]) -> Document:
-    """Schemas of what we take: integers only as far as no reader of JSON loses digits."""
+    """Return the schemas of requests: integers within the range that every JSON parser keeps exact."""
     schemas = _components(kinds)
     for schema in schemas.values():
         _bound_integers(schema)
@@ -53,7 +53,7 @@ def _components(kinds: Iterable[Struct]) -> Document:
 
 
 def _reachable(kinds: Iterable[Struct]) -> list[Struct]:
-    """The structs in question and those inside them."""
+    """Return these structs and those nested in them."""
     found: dict[Struct, None] = {}
     waiting: list[Any] = list(msgspec.inspect.multi_type_info(kinds))
     while waiting:
@@ -77,7 +77,7 @@ def _inside(kind: Any) -> list[Any]:
 
 
 def _bound_integers(schema: Any) -> None:
-    """Every integer in a schema, wherever it stands."""
+    """Bound every integer in a schema."""
     if isinstance(schema, Mapping):
         if schema.get("type") == "integer":
             _bound(schema)
@@ -100,19 +100,19 @@ _BY_TYPE: Mapping[str, Any] = {"string": "example", "boolean": True, "array": []
 
 
 def ref_name(schema: Schema) -> str | None:
-    """The name of the schema that this one only points to."""
+    """Return the name of the referenced schema."""
     ref = schema.get("$ref")
     return ref.rpartition("/")[2] if isinstance(ref, str) else None
 
 
 def example_of(schema: Schema, components: Mapping[str, Schema], inside: frozenset[str] = frozenset()) -> Any:
-    """A value that fits: the author's own example, else what the schema gives away, else something of the type."""
+    """Return a valid value: the author's own example, else one derived from the schema, else one of the type."""
     given = [*schema.get("examples", ()), *(schema[word] for word in ("default", "const") if word in schema)]
     given += schema.get("enum", ())
     if given:
         return given[0]
     if name := ref_name(schema):
-        # A type that holds itself has no end; it ends here.
+        # A recursive type ends here.
         return None if name in inside else example_of(components.get(name, {}), components, inside | {name})
     if alternatives := schema.get("anyOf") or schema.get("oneOf"):
         return example_of(alternatives[0], components, inside)
@@ -132,6 +132,6 @@ def _of_type(schema: Schema, components: Mapping[str, Schema], inside: frozenset
 def required_example(
     schema: Schema, components: Mapping[str, Schema], inside: frozenset[str] = frozenset()
 ) -> dict[str, Any]:
-    """An object with what must be there, and nothing else."""
+    """Return an object with the required fields only."""
     fields = schema.get("properties", {})
     return {name: example_of(fields[name], components, inside) for name in schema.get("required", ()) if name in fields}

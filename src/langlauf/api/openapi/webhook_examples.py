@@ -1,4 +1,4 @@
-"""Examples of answers about endpoints and deliveries: one that works, and a message that arrived at the second try."""
+"""Examples of webhook responses: an endpoint that works, and a message that was delivered at the second attempt."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -18,7 +18,7 @@ _SENT = datetime(2026, 3, 2, 9, 30, 9, tzinfo=UTC)
 
 
 def webhook_answers(common: dict[str, Any], job_id: str, result_id: str) -> dict[str, msgspec.Struct]:
-    """The examples by name."""
+    """Return the examples by name."""
     delivery = _delivery(job_id, result_id)
     shown = "whsec_…"
     return {
