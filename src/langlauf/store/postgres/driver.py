@@ -32,15 +32,14 @@ from langlauf.store.deliveries import DeliveryStore, MailStore
 from langlauf.store.group_commit import MOST_WAITING, GroupCommit, Recording, org_of, payload_length
 from langlauf.store.health import StoreHealth
 from langlauf.store.postgres import overview, record, submit
-from langlauf.store.postgres.access import PostgresAccess
+from langlauf.store.postgres.admin import PostgresAccess, PostgresDuties, PostgresOrgs, PostgresWorkers
 from langlauf.store.postgres.batch import key_of, run_rounds, storable_or_none
 from langlauf.store.postgres.connection import DatabaseConnection, parse_url
 from langlauf.store.postgres.deliveries import PostgresDeliveries, PostgresMail
 from langlauf.store.postgres.notify import NotificationListener, Notifier
-from langlauf.store.postgres.overview import PostgresDuties, PostgresWorkers
 from langlauf.store.postgres.pool import ReadPool
 from langlauf.store.postgres.reads import PayloadCache, PostgresTenantReads
-from langlauf.store.postgres.retention import PostgresOrgs, PostgresRetention
+from langlauf.store.postgres.retention import PostgresRetention
 from langlauf.store.postgres.server import DatabaseClock, identity, prepare
 from langlauf.store.protocol import TenantReads
 from langlauf.store.retention import retire

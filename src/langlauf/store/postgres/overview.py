@@ -1,4 +1,4 @@
-"""What operators see over all orgs: load, backlog, overview, workers and maintenance duties in PostgreSQL."""
+"""What operators see over all orgs in PostgreSQL: load, backlog and overview."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -6,8 +6,7 @@ from typing import Any, Literal
 
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.eta import Lane, QueueLoad, RunProgress
-from langlauf.domain.health import SILENT_KEPT_SECONDS, DutySuccess, WorkerReport, WorkerStatus
-from langlauf.domain.instant import Instant, after
+from langlauf.domain.instant import Instant
 from langlauf.domain.overview import (
     MOST_QUEUES,
     MOST_RETRYING,
@@ -21,12 +20,11 @@ from langlauf.domain.overview import (
 )
 from langlauf.domain.read_models import JobFingerprint, QueueDepth
 from langlauf.domain.result import ReferencedPayloads
-from langlauf.store.admin import worker_from, worker_values
 from langlauf.store.group_commit import GroupCommit
 from langlauf.store.migrate import migrations_in
 from langlauf.store.postgres.connection import DatabaseConnection
 from langlauf.store.postgres.migrate import PACKAGE
-from langlauf.store.postgres.pool import PooledStore, ReadPool
+from langlauf.store.postgres.pool import ReadPool
 
 #: A job by its org and its id.
 JobKey = tuple[str, str]
@@ -138,27 +136,3 @@ def _columns_per_call(jobs: Sequence[JobKey]) -> Iterator[tuple[list[str], list[
     for start in range(0, len(jobs), _JOBS_PER_CALL):
         part = jobs[start : start + _JOBS_PER_CALL]
         yield [org_id for org_id, _ in part], [job_id for _, job_id in part]
-
-
-class PostgresWorkers(PooledStore):
-    """Reports of running workers."""
-
-    async def save_report(self, report: WorkerReport) -> None:
-        values = worker_values(report).values()
-        await self._pool.call("note_worker", self._at(), after(0, SILENT_KEPT_SECONDS), *values)
-
-    async def remove(self, worker_id: str) -> None:
-        await self._pool.call("forget_worker", worker_id)
-
-    async def statuses(self) -> list[WorkerStatus]:
-        return [worker_from(tuple(row)) for row in await self._pool.rows("all_workers")]
-
-
-class PostgresDuties(PooledStore):
-    """When each maintenance duty last succeeded."""
-
-    async def record_success(self, name: str, host: str) -> None:
-        await self._pool.call("note_duty", self._at(), name, host)
-
-    async def successes(self) -> list[DutySuccess]:
-        return [DutySuccess(*row) for row in await self._pool.rows("all_duties")]

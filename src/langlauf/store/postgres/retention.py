@@ -1,21 +1,10 @@
-"""Removal of records in PostgreSQL: retention by age, and erasing an org.
-
-Their statements have a longer timeout than those of requests.
-"""
-
-from collections.abc import Callable
-from typing import Any
+"""Retention in PostgreSQL. Its statements have a longer timeout than those of requests."""
 
 from langlauf.domain.instant import Instant
 from langlauf.hints import Hints
-from langlauf.store.admin import KNOWN_AS
 from langlauf.store.commit_hints import announce
-from langlauf.store.postgres.batch import storable_or_none
 from langlauf.store.postgres.connection import DatabaseConnection
 from langlauf.store.retention import NEVER, Cutoffs, Kind, RetirableJob, RetireBatch
-
-#: Tables whose public name is another one.
-_OWN_NAMES = ("event_rows", "outbox")
 
 
 class PostgresRetention:
@@ -54,36 +43,3 @@ def _result_cutoffs(kind: Kind, cutoffs: Cutoffs) -> tuple[Instant, ...]:
     if kind != "results":
         return ()
     return cutoffs.final_results, cutoffs.partial_results, cutoffs.completed_partials
-
-
-class PostgresOrgs:
-    """Counts and erases the records of an org."""
-
-    def __init__(self, connection: DatabaseConnection, at: Callable[[], Instant | None]) -> None:
-        self._connection = connection
-        self._at = at
-
-    async def rows(self, org_id: str) -> dict[str, int]:
-        found = await self._connection.slow_rows("org_rows", storable_or_none(org_id))
-        return dict(sorted((KNOWN_AS.get(table, table), count) for table, count in found))
-
-    async def held(self, org_id: str) -> int:
-        return await self._number("org_held", storable_or_none(org_id))
-
-    async def unended(self, org_id: str, limit: int) -> list[str]:
-        rows = await self._connection.slow_rows("org_unended", storable_or_none(org_id), limit)
-        return [job_id for (job_id,) in rows]
-
-    async def forget_keys(self, org_id: str) -> int:
-        return await self._number("forget_keys", self._at(), storable_or_none(org_id))
-
-    async def remove_jobs(self, org_id: str, limit: int, *, with_held: bool, forced: bool) -> int:
-        return await self._number("erase_jobs", storable_or_none(org_id), limit, with_held, forced)
-
-    async def remove_rows(self, org_id: str, table: str, limit: int) -> int:
-        own = {known: name for name, known in KNOWN_AS.items() if name in _OWN_NAMES}
-        return await self._number("erase_rows", storable_or_none(org_id), own.get(table, table), limit)
-
-    async def _number(self, function: str, *values: Any) -> int:
-        [(number,)] = await self._connection.slow_rows(function, *values)
-        return int(number)

@@ -1,9 +1,8 @@
--- The functions and the view that callers of the earlier schema know. They lie in `public`, where such callers look, and
--- speak its language: its words for states, codes in capitals, real times. What they do is what the engine does.
+-- Functions and a view for callers of the legacy schema. They are in `public`, where such callers look, and use its terms: its
+-- words for states, codes in capitals, timestamps. They do what the engine does.
 
--- Whether the caller of a function that runs with its owner's rights may hear of all orgs: `service_role`, the owner
--- himself, a superuser. Everybody else learns how many, never which. Inside such a function only the session still tells
--- who called: the role that was set, or who logged in.
+-- Whether the caller of a SECURITY DEFINER function may see all orgs: `service_role`, the owner, a superuser. Others get a
+-- count, never ids. Inside such a function only the session shows the caller: the role that was set, or the login.
 CREATE OR REPLACE FUNCTION caller_sees_all_orgs() RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT coalesce(bool_or(pg_has_role(caller.name, trusted.oid, 'USAGE')), false)
     FROM coalesce(nullif(current_setting('role'), 'none'), session_user) AS caller (name),
@@ -11,8 +10,7 @@ CREATE OR REPLACE FUNCTION caller_sees_all_orgs() RETURNS boolean LANGUAGE sql S
     WHERE trusted.rolname IN ('service_role', current_user)
 $$;
 
--- A schema that was dropped leaves behind what it had in `public`, where nothing depends on it: that is taken over, and what
--- others have under this name is not.
+-- A dropped schema leaves its functions in `public`: these are replaced, and those of others are not.
 DO $$
 DECLARE
     there CONSTANT regprocedure := to_regprocedure('public.check_job_timeouts()');
@@ -22,8 +20,8 @@ BEGIN
     END IF;
 END $$;
 
--- Takes back everything that is overdue, by the rules and with the defaults of the program; the program's own sweep runs the
--- same function with its settings. Jobs whose ids are no UUIDs are counted, but cannot be named.
+-- Ends all overdue attempts, by the rules and with the defaults of the program, whose sweep calls the same function with its
+-- settings. Jobs whose ids are no UUIDs are counted, but not named.
 CREATE OR REPLACE FUNCTION public.check_job_timeouts() RETURNS TABLE (updated_count integer, updated_jobs uuid[])
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = langlauf, pg_temp AS $$
 DECLARE
@@ -48,13 +46,13 @@ END $$;
 COMMENT ON FUNCTION public.check_job_timeouts() IS
     'Langlauf: takes jobs back that ran out of time or whose worker vanished. Calling it again does nothing.';
 
--- The same under the earlier name. That it is this one, and not one of the earlier system, shows in what it depends on.
+-- The same under the legacy name. A dependency shows that it is ours and not of a legacy system.
 --
--- And jobs as rows of the earlier table. `timeout` is a job that waits for its next attempt after one that took too long; its
--- row keeps no error, since the job goes on, so what the earlier table would show is told from when the attempt began and
--- ended. Another retry, or a worker lost since, is an attempt that began later than the last one was ended for.
+-- And jobs as rows of the legacy table. `timeout` is a job that waits for a retry after a timeout; its row has no error, as the
+-- job continues, so the error is derived from when the attempt began and ended. After another retry or a lost worker, an
+-- attempt began later than the last timeout.
 --
--- What an earlier system has under these names stays as it is.
+-- Objects of a legacy system under these names stay as they are.
 DO $$
 BEGIN
     IF to_regprocedure('public.check_reading_timeouts()') IS NULL OR EXISTS (
@@ -103,7 +101,7 @@ BEGIN
                 ELSE coalesce(details_of(job.error_meta), '{}')
             END || jsonb_build_object('retry_count', job.retry_count, 'max_retries', job.max_retries)
         END AS error_meta,
-        -- What a retry is for begins with the code of the error.
+        -- A retry reason begins with the error code.
         CASE WHEN waits.after_timeout THEN substr(job.retry_reason, length('timeout: ') + 1) ELSE job.error_message END AS error
     FROM langlauf.job_rows AS job
     CROSS JOIN LATERAL (
@@ -127,8 +125,8 @@ BEGIN
     COMMENT ON VIEW public.reading_jobs IS 'Langlauf: the jobs of all orgs, in the words of the earlier schema.';
 END $$;
 
--- What is there for callers of others, for which roles, and who has it now: of what lies in `public` only what is ours. A
--- view runs the functions it is made of with its reader's rights, so readers need these as well.
+-- Our objects for legacy callers, the roles they are meant for, and their current rights. A view calls its functions with its
+-- reader's rights, so readers need these as well.
 CREATE OR REPLACE FUNCTION legacy_objects() RETURNS TABLE (kind text, name text, callers text[], owner oid, acl aclitem[])
 LANGUAGE sql STABLE SET search_path = langlauf, pg_temp AS $$
     WITH functions (place, callers) AS (
@@ -148,7 +146,7 @@ LANGUAGE sql STABLE SET search_path = langlauf, pg_temp AS $$
         WHERE ev_class = pg_class.oid AND refobjid = 'job_rows'::regclass)
 $$;
 
--- What roles that exist by now still lack: they may be made after the schema is. The program asks at every start.
+-- Rights that existing roles lack, as roles may be created after the schema. The program checks at every start.
 CREATE OR REPLACE FUNCTION grants_due() RETURNS SETOF text LANGUAGE sql STABLE SET search_path = langlauf, pg_temp AS $$
     SELECT format('GRANT %s ON %s %s TO %I', CASE kind WHEN 'TABLE' THEN 'SELECT' ELSE 'EXECUTE' END, kind, name, rolname)
     FROM legacy_objects() JOIN pg_roles ON rolname = ANY (callers)
@@ -164,8 +162,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- They run as the engine and can do no more, also where a superuser migrates. An owner must have the right to make things where
--- its things are, for this moment. Who may not give that in `public` keeps them, and has the engine's rights anyway.
+-- They run as the engine, also if a superuser migrates. An owner needs CREATE on the schema at this moment; a login that may
+-- not grant that in `public` stays the owner, and has the engine's rights anyway.
 DO $$
 DECLARE
     one record;
@@ -179,7 +177,7 @@ EXCEPTION WHEN insufficient_privilege THEN
     RAISE NOTICE 'what is in public for other callers stays with %', current_user;
 END $$;
 
--- A database may be set up to give whatever is made in it to others. Here nobody has what he was not given by name.
+-- Default privileges of a database may grant new objects to others: only named roles keep rights.
 DO $$
 DECLARE
     one record;

@@ -1,0 +1,114 @@
+"""Administration in PostgreSQL: keys, sessions and secrets, orgs as a whole, workers and maintenance duties."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, cast
+
+from langlauf.clock import new_secret
+from langlauf.domain.access import ApiKey, HashedKey, KeyChanges
+from langlauf.domain.health import SILENT_KEPT_SECONDS, DutySuccess, WorkerReport, WorkerStatus
+from langlauf.domain.instant import Instant, after
+from langlauf.store.admin import KNOWN_AS, RecordOwner, SessionEnd, worker_from, worker_values
+from langlauf.store.postgres.batch import storable_or_none
+from langlauf.store.postgres.connection import DatabaseConnection
+from langlauf.store.postgres.pool import PooledStore
+from langlauf.store.rows import key_from, scopes_text
+
+#: Tables whose public name is another one.
+_OWN_NAMES = ("event_rows", "outbox")
+
+
+class PostgresAccess(PooledStore):
+    """API keys, ended sessions and signing secrets."""
+
+    async def create_key(self, new: HashedKey) -> ApiKey | None:
+        key = new.key
+        values = (key.key_id, key.org_id, key.name, new.secret_hash, scopes_text(key.scopes), key.expires_at)
+        return await self._key("create_key", self._at(), *values)
+
+    async def revoke_key(self, key_id: str, *, org_id: str | None) -> ApiKey | None:
+        return await self._key("revoke_key", self._at(), storable_or_none(key_id), org_id)
+
+    async def keys(self, org_id: str | None) -> list[ApiKey]:
+        return [key_from(row) for row in await self._pool.rows("list_keys", org_id)]
+
+    async def key_changes(self, after: int) -> KeyChanges:
+        rows = await self._pool.rows("key_changes", after)
+        changed = [HashedKey(key_from(key), secret_hash) for key, secret_hash, _ in rows]
+        return KeyChanges(rows[-1][-1] if rows else after, changed)
+
+    async def note_key_uses(self, uses: Mapping[str, Instant]) -> None:
+        await self._pool.call("note_key_uses", list(uses), list(uses.values()))
+
+    async def signing_secret(self, purpose: str) -> bytes:
+        return cast("bytes", await self._pool.call("keep_secret", self._at(), purpose, new_secret()))
+
+    async def end_session(self, session_id: str, expires_at: Instant) -> None:
+        await self._pool.call("end_session", self._at(), session_id, expires_at)
+
+    async def session_ends(self, after: int) -> list[SessionEnd]:
+        return [SessionEnd(*row) for row in await self._pool.rows("session_ends", after)]
+
+    async def find(self, kind: Literal["job", "result"], record_id: str) -> RecordOwner | None:
+        rows = await self._pool.rows("owners", kind, storable_or_none(record_id))
+        return RecordOwner(*rows[0]) if len(rows) == 1 else None
+
+    async def _key(self, function: str, *values: object) -> ApiKey | None:
+        rows = await self._pool.rows(function, *values)
+        return key_from(rows[0]) if rows else None
+
+
+class PostgresOrgs:
+    """Counts and erases the records of an org, by statements with a longer timeout than those of requests."""
+
+    def __init__(self, connection: DatabaseConnection, at: Callable[[], Instant | None]) -> None:
+        self._connection = connection
+        self._at = at
+
+    async def rows(self, org_id: str) -> dict[str, int]:
+        found = await self._connection.slow_rows("org_rows", storable_or_none(org_id))
+        return dict(sorted((KNOWN_AS.get(table, table), count) for table, count in found))
+
+    async def held(self, org_id: str) -> int:
+        return await self._number("org_held", storable_or_none(org_id))
+
+    async def unended(self, org_id: str, limit: int) -> list[str]:
+        rows = await self._connection.slow_rows("org_unended", storable_or_none(org_id), limit)
+        return [job_id for (job_id,) in rows]
+
+    async def forget_keys(self, org_id: str) -> int:
+        return await self._number("forget_keys", self._at(), storable_or_none(org_id))
+
+    async def remove_jobs(self, org_id: str, limit: int, *, with_held: bool, forced: bool) -> int:
+        return await self._number("erase_jobs", storable_or_none(org_id), limit, with_held, forced)
+
+    async def remove_rows(self, org_id: str, table: str, limit: int) -> int:
+        own = {known: name for name, known in KNOWN_AS.items() if name in _OWN_NAMES}
+        return await self._number("erase_rows", storable_or_none(org_id), own.get(table, table), limit)
+
+    async def _number(self, function: str, *values: Any) -> int:
+        [(number,)] = await self._connection.slow_rows(function, *values)
+        return int(number)
+
+
+class PostgresWorkers(PooledStore):
+    """Reports of running workers."""
+
+    async def save_report(self, report: WorkerReport) -> None:
+        values = worker_values(report).values()
+        await self._pool.call("note_worker", self._at(), after(0, SILENT_KEPT_SECONDS), *values)
+
+    async def remove(self, worker_id: str) -> None:
+        await self._pool.call("forget_worker", worker_id)
+
+    async def statuses(self) -> list[WorkerStatus]:
+        return [worker_from(tuple(row)) for row in await self._pool.rows("all_workers")]
+
+
+class PostgresDuties(PooledStore):
+    """When each maintenance duty last succeeded."""
+
+    async def record_success(self, name: str, host: str) -> None:
+        await self._pool.call("note_duty", self._at(), name, host)
+
+    async def successes(self) -> list[DutySuccess]:
+        return [DutySuccess(*row) for row in await self._pool.rows("all_duties")]
