@@ -33,7 +33,7 @@ NAMES: dict[str, tuple[Answers, bool]] = {
     "both.example.org": ([[PUBLIC, PUBLIC_SIX]], True),
     "alias.example.org": ([["good.example.org"]], True),
     "mapped-good.example.org": ([[f"::ffff:{PUBLIC}"]], True),
-    # Good when it is looked at, bad a moment later: whoever asks twice is lost.
+    # Allowed at the first lookup, forbidden at the second: resolving twice would be exploitable.
     "rebind.example.org": ([[PUBLIC], ["127.0.0.1"]], True),
     "rebind-late.example.org": ([["127.0.0.1"], [PUBLIC], ["169.254.169.254"]], True),
     "loopback.example.org": ([["127.0.0.1"]], False),
@@ -86,7 +86,7 @@ def _run(*words: str) -> None:
 
 @contextmanager
 def _counting(calls: Counter[str]) -> Iterator[None]:
-    """Listens at every inner address, and counts whoever comes."""
+    """Listen at every private address, and count connections."""
 
     def accept(listener: socket.socket, address: str) -> None:
         while True:

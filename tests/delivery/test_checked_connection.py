@@ -130,7 +130,7 @@ def test_unanswered_dns_lookups_are_limited(monkeypatch: pytest.MonkeyPatch) -> 
             await resolver.addresses("b")
         waiting[0].cancel()
         await asyncio.sleep(0)
-        with pytest.raises(TooManyLookups):  # the thread is still asking, whoever has gone
+        with pytest.raises(TooManyLookups):  # the lookup still runs, although its caller is gone
             await resolver.addresses("b")
         answered.set()
         assert await waiting[1] == []

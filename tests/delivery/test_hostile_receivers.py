@@ -1,4 +1,4 @@
-"""Receivers that are broken, slow or malicious: each costs a bounded time and little memory, and nobody else pays."""
+"""Receivers that are broken, slow or malicious: each costs bounded time and memory, without effect on others."""
 
 import socket
 import ssl
@@ -139,7 +139,7 @@ def test_a_certificate_must_be_one_that_is_trusted_and_of_that_name(tmp_path: Pa
         receiving() as plain,
         closing(socket.socket()) as closed,
     ):
-        closed.bind(("127.0.0.1", 0))  # nobody listens
+        closed.bind(("127.0.0.1", 0))  # not listening
         wrong = {
             sending.endpoint(url).endpoint_id: error
             for url, error in {

@@ -90,7 +90,7 @@ def test_a_stop_does_not_wait_for_a_receiver_that_hangs(tmp_path: Path, monkeypa
             first, second = receiver.wait_for(2)
             [message] = sending.settled()
             [attempt] = sending.attempts(message)
-    assert attempt.attempt == 2, "nobody waited for the end of the first one"
+    assert attempt.attempt == 2, "it did not wait for the end of the first one"
     assert first.message_id == second.message_id == message.notification_id
     assert (message.delivery_status, message.attempt_count) == ("sent", 2)
 

@@ -32,7 +32,7 @@ from tests.support.submissions import ORG, claim, new_job
 PUBLIC = "https://jobs.example/app/"
 SENDER = MailSender("jobs@sender.example", "Jobs")
 TO = "who@mail.example"
-#: What somebody may try who can name things.
+#: Hostile names of analyses and inputs.
 HOSTILE = (
     "x\r\nBcc: victim@other.example",
     "x\nSubject: another\n\nbody",
@@ -112,7 +112,7 @@ def failed(message: str = "no such place", hint: RetryHint | None = None) -> Fai
 
 
 def received(letter: Email) -> EmailMessage:
-    """The letter as whoever gets the mail reads it."""
+    """The email as its receiver reads it."""
     sent = encode_email(letter, sender=SENDER, to=TO, message_id=message_id(new_id(), SENDER), now=0)
     read = message_from_bytes(sent, policy=default)
     assert isinstance(read, EmailMessage)
@@ -292,7 +292,7 @@ def test_what_retention_took_is_missing_and_nothing_else() -> None:
 
 
 def test_the_letter_of_a_trial() -> None:
-    """For whoever tries the settings, in each language."""
+    """The test mail, in each language."""
     for code in LANGUAGES:
         letter = sample_email(code)
         say = load_language(code).plain

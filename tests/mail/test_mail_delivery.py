@@ -1,4 +1,4 @@
-"""From a submission to the mail in somebody's hands: a real server, a real mail server, every kind of answer."""
+"""From a submission to the delivered mail: a real server, a real mail server, every kind of reply."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,7 +22,7 @@ class Post(Rig):
     office: SmtpServer
 
     def run(self, org: str, analysis: str = "echo", *, language: str | None = None, **values: Any) -> dict[str, Any]:
-        """A job that has ended, and of whose end somebody wants to hear."""
+        """Run a job to its end, with a mail about it."""
         notify = {"email": TO} if language is None else {"email": TO, "language": language}
         mode = {"requested": True, "notify": notify, "max_retries": 0}
         body = {"analysis": analysis, "input": values, "options": {"async_mode": mode}}
@@ -84,7 +84,7 @@ def test_the_mail_about_a_failed_job_has_its_reason(post: Post) -> None:
 
 
 def test_a_canceled_job_sends_no_mail(post: Post) -> None:
-    """Whoever canceled it knows."""
+    """The person who canceled it knows."""
     body = {"analysis": "gated", "input": {"gate": "never"}, "options": {"async_mode": {"requested": True}}}
     body["options"]["async_mode"]["notify"] = {"email": TO}  # type: ignore[index]
     made = post.live.http.post("/analyze", json=body, headers={"X-Org-Id": "canceled"}).json()["job"]
@@ -111,7 +111,7 @@ def test_a_temporary_failure_is_retried(post: Post, org: str, step: str, said: l
 
 
 def test_a_mail_whose_reply_was_lost_is_sent_again_with_its_message_id(post: Post) -> None:
-    """At least once, and whoever gets both can tell that they are one."""
+    """At least once, and both have the same Message-ID."""
     post.office.answers["DATA"] = ["cut"]
     post.run("twice", query="again")
     message, taken = post.mail("twice")

@@ -110,7 +110,7 @@ def test_an_untrusted_certificate_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_refused_login_is_a_matter_of_settings() -> None:
-    """No mail gets through, whoever it is for; one that may work later is waited for."""
+    """No mail to any receiver is accepted; a failure that may be temporary is retried."""
     wrong, _ = through(lambda office: sent(f"smtp://post:wrong@127.0.0.1:{office.port}"), login=True)
     assert (wrong.verdict, wrong.code) == ("settings", 535)
 
@@ -151,7 +151,7 @@ def test_what_each_answer_means(step: str, said: str, verdict: str) -> None:
 
 
 def test_a_mail_whose_last_answer_got_lost_counts_as_not_taken() -> None:
-    """It is sent again, and both have the same mark: whoever gets two can tell."""
+    """It is sent again with the same Message-ID, so that a receiver can recognise the duplicate."""
 
     async def twice(office: SmtpServer) -> SmtpResult:
         office.answers["DATA"] = ["cut"]
@@ -196,7 +196,7 @@ def test_a_server_that_hangs_is_left_at_the_deadline(greeting: bytes) -> None:
 
 
 def test_an_unreachable_server() -> None:
-    """A port that nobody listens at, a name that does not exist."""
+    """A closed port, and a name that does not exist."""
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))  # it does not listen
         refused = asyncio.run(sent(f"smtp://127.0.0.1:{deaf.getsockname()[1]}"))

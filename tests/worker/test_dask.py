@@ -185,7 +185,7 @@ def test_few_chunks_are_under_way_at_once(
 
 
 def test_items_may_be_large_and_prints_are_logged_under_their_job(cluster: DaskCluster, tmp_path: Path) -> None:
-    """Nobody is warned of the size; what a chunk prints is in the log of its Dask worker."""
+    """Without a warning about the size; the output of a chunk is in the log of its Dask worker."""
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
         view = await done(app, runtime, "maps", function="length", items=["x" * 12_000_000])
@@ -266,7 +266,7 @@ def test_without_the_extra_the_program_says_what_to_install(tmp_path: Path) -> N
 
 
 def test_without_a_cluster_nothing_of_dask_is_loaded() -> None:
-    """Whoever does not use it need not have it, and does not wait for it."""
+    """Without its setting, Dask need not be installed, and is not imported."""
     program = "import sys, langlauf.cli.main; print({'dask', 'distributed'} & set(sys.modules))"
     told = subprocess.run(
         [sys.executable, "-c", program], env=environment(), capture_output=True, text=True, check=True

@@ -99,7 +99,7 @@ def test_a_time_limit_ends_the_processes(cluster: DaskCluster, tmp_path: Path) -
 def test_chunks_end_with_the_worker_that_asked_for_them(
     cluster: DaskCluster, tmp_path: Path, how: signal.Signals
 ) -> None:
-    """Killed, Dask notices; paused, nobody does, but its signs of life fail to come before its lease is over."""
+    """Dask notices a killed worker; for a paused one, the heartbeat stops before its lease expires."""
     ledger = tmp_path / "ledger"
     settings = {"LANGLAUF_EXECUTOR": cluster.executor, **(SHORT_LEASE if how is signal.SIGSTOP else {})}
     with serving(tmp_path / "store.db", app="tests.worker.dask_app:app", settings=settings) as server:

@@ -1,4 +1,4 @@
-"""Functions that misuse their process: each costs what it must, and nobody else notices."""
+"""Functions that misuse their process: each fails alone, without effect on other jobs."""
 
 import asyncio
 import os
@@ -119,7 +119,7 @@ def test_a_process_in_a_session_of_its_own_ends_with_the_job(tmp_path: Path) -> 
 
 async def _gone(pid: int) -> None:
     async with asyncio.timeout(60):
-        while alive(pid):  # noqa: ASYNC110 - a process of somebody else's gives no signal when it ends
+        while alive(pid):  # noqa: ASYNC110 - the end of a process of another parent cannot be awaited
             await asyncio.sleep(0.01)
 
 

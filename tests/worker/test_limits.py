@@ -1,4 +1,4 @@
-"""Limits and estimates with a worker at work: nobody waits for a poll, and resumed work is told from computed work."""
+"""Limits and estimates with a running worker: no wait for a poll, and resumed chunks do not count as computed."""
 
 import asyncio
 from collections import Counter

@@ -21,7 +21,7 @@ from tests.support.running_app import ORG, cancel, done, ended, kinds, lines_of,
 
 async def _gone(pid: int, seconds: float = 60) -> None:
     async with asyncio.timeout(seconds):
-        while alive(pid):  # noqa: ASYNC110 - a process of somebody else's gives no signal when it ends
+        while alive(pid):  # noqa: ASYNC110 - the end of a process of another parent cannot be awaited
             await asyncio.sleep(0.01)
 
 

@@ -44,7 +44,7 @@ def test_an_attempt_that_is_given_up_stays_given_up() -> None:
                 claim,
                 analysis,
                 cast("Store", Silent()),
-                cast("ProcessPool", _Nobody()),
+                cast("ProcessPool", _NoPool()),
                 cast("Executor", None),
                 settings,
             ),
@@ -98,11 +98,11 @@ def test_a_failed_claim_is_retried_soon() -> None:
     asyncio.run(main())
 
 
-class _Nobody:
+class _NoPool:
     """No processes."""
 
     def allow(self, *_: object) -> None:
-        """Nobody is there."""
+        """Do nothing."""
 
 
 def _claim() -> Claim:

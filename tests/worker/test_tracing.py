@@ -83,7 +83,7 @@ def test_a_job_is_one_trace_over_all_processes(stories: tuple[Collector, dict[st
 
 
 def test_a_delivery_is_part_of_the_story(stories: tuple[Collector, dict[str, Any]]) -> None:
-    """Below the submission, whoever sent it; one that was not sent says so in a word."""
+    """A delivery is a child span of the submission; one that failed has the error."""
     collector, answers = stories
     spans = _of(collector, answers["told"]["job_id"])
     [submitted], [sent] = spans["langlauf.submit"], spans["langlauf.deliver"]

@@ -82,7 +82,7 @@ def test_a_job_that_blocks_again_and_again_is_given_up(tmp_path: Path, how: str)
 
 
 def test_a_paused_worker_is_refused_but_not_ended(tmp_path: Path) -> None:
-    """Somebody stopped the process for longer than its lease: when it goes on it is told so, and works again."""
+    """Suspended for longer than its lease, it has its writes refused when it resumes, and goes on working."""
     with (
         serving(tmp_path / "store.db", settings={**_QUICK, "LANGLAUF_LEASE_SECONDS": "2"}) as server,
         httpx2.Client(base_url=server.url, timeout=60, trust_env=False) as http,

@@ -37,7 +37,7 @@ def _ended(http: httpx2.Client, job_id: str) -> dict[str, Any]:
 
 
 def test_a_killed_worker_is_replaced_and_its_jobs_go_on_at_once(tmp_path: Path) -> None:
-    """The server answers all the while, is not ready meanwhile, and nobody waits for a lease."""
+    """The server responds all the while, is not ready meanwhile, and the job does not wait for its lease to expire."""
     with serving(tmp_path / "store.db", app=_APP, settings=_LEASE) as server, _client(server) as http:
         jobs = [_submit(http, "wait_for", file=str(tmp_path / "open")) for _ in range(3)]
         eventually(lambda: all(_job(http, job)["attempt"] == 1 for job in jobs))
@@ -103,7 +103,7 @@ def test_metrics_of_the_worker_are_served(tmp_path: Path) -> None:
 
 
 def test_a_store_in_memory_has_its_worker_in_the_server(tmp_path: Path) -> None:
-    """Nobody else could see it."""
+    """The store in memory is visible in one process only."""
     with serving("memory://", app=_APP) as server, _client(server) as http:
         assert worker_processes(server.process.pid) == []
         assert _ended(http, _submit(http, "done"))["status"] == "completed"

@@ -1,8 +1,8 @@
 """The store of a worker process: calls are sent to the program that started the worker, and executed there.
 
-So one process writes to the store. The ends of attempts, submissions and the claims that stand for them meet in one
-transaction, and the worker needs neither a driver nor a connection. A line that breaks is a lost reply: the worker
-ends, and the program gives back what the worker held.
+So only one process writes to the store: ends of attempts, submissions and pending claims share transactions, and the
+worker needs neither a driver nor a connection. When the connection to the program breaks, the worker ends, and the
+program releases its attempts.
 """
 
 import asyncio

@@ -199,6 +199,7 @@ class NotificationListener:
             self._wake_timer.cancel()
 
     async def _listen_forever(self) -> None:
+        # Not a BackgroundLoop, whose stop cancels once: the driver may lose a cancel (see `close`).
         while True:
             try:
                 await self._listen()

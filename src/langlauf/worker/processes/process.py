@@ -27,7 +27,7 @@ _LONGEST_LINE = 2_000
 _LONGEST_SEARCHED = 32_768
 _KEY_BEGINS = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?!.*-----END)")
 #: A line between the first and the last line of a private key.
-_KEY_GOES_ON = re.compile(
+_KEY_CONTINUES = re.compile(
     r"\s*(?:[A-Za-z0-9+/=]{0,80}|[A-Z][A-Za-z-]{1,20}: .{1,80})\s*(?:-----END [A-Z0-9 ]{1,60}-----.*)?"
 )
 _MOST_READS = 256
@@ -39,16 +39,16 @@ _MOST_BYTES = 262_144
 class OutputLog:
     """Logs what a process prints to one stream, line by line and with the ids of its job."""
 
-    def __init__(self, stream: str, owner: Mapping[str, Any]) -> None:
+    def __init__(self, stream: str, job: Mapping[str, Any]) -> None:
         self.stream = stream
-        self._owner = owner
+        self._job = job
         self._rest = b""
         self._in_long_line = self._in_key = False
-        self._streams = self._bytes = 0
-        self._mine, self.other = os.pipe()
+        self._lines = self._bytes = 0
+        self._read_end, self.other = os.pipe()
         self._handed_over = False
-        os.set_blocking(self._mine, False)
-        asyncio.get_running_loop().add_reader(self._mine, self.read)
+        os.set_blocking(self._read_end, False)
+        asyncio.get_running_loop().add_reader(self._read_end, self.read)
 
     def hand_over(self) -> None:
         """Close the write end here, once the process has it."""
@@ -57,18 +57,18 @@ class OutputLog:
 
     def begin(self) -> None:
         """Reset the limits for a new call."""
-        self._streams = self._bytes = 0
+        self._lines = self._bytes = 0
 
     def read(self) -> bool:
         """Read what is available, without blocking; False if there was nothing."""
         try:
-            data = os.read(self._mine, _READ)
+            data = os.read(self._read_end, _READ)
         except BlockingIOError:
             return False
         if not data:  # the process is gone
-            asyncio.get_running_loop().remove_reader(self._mine)
+            asyncio.get_running_loop().remove_reader(self._read_end)
             return False
-        if self._streams <= _MOST_LINES and self._bytes <= _MOST_BYTES:
+        if self._lines <= _MOST_LINES and self._bytes <= _MOST_BYTES:
             *lines, self._rest = (self._rest + data).split(b"\n")
             for line in lines:
                 self._log(line)
@@ -91,28 +91,28 @@ class OutputLog:
     def close(self) -> None:
         """Close the stream."""
         self.drain()
-        asyncio.get_running_loop().remove_reader(self._mine)
-        os.close(self._mine)
+        asyncio.get_running_loop().remove_reader(self._read_end)
+        os.close(self._read_end)
         if not self._handed_over:
             os.close(self.other)
 
     def _log(self, line: bytes) -> None:
-        if self._streams > _MOST_LINES or self._in_long_line:
+        if self._lines > _MOST_LINES or self._in_long_line:
             return
-        self._streams += 1
+        self._lines += 1
         self._bytes += len(line)
-        if self._streams > _MOST_LINES or self._bytes > _MOST_BYTES:
-            self._streams = _MOST_LINES + 1
-            log_event(LogEvent.ANALYSIS_OUTPUT, logging.WARNING, stream=self.stream, cut=True, **self._owner)
+        if self._lines > _MOST_LINES or self._bytes > _MOST_BYTES:
+            self._lines = _MOST_LINES + 1
+            log_event(LogEvent.ANALYSIS_OUTPUT, logging.WARNING, stream=self.stream, cut=True, **self._job)
             return
         text = line[:_LONGEST_SEARCHED].decode(errors="replace")
-        if self._in_key and _KEY_GOES_ON.fullmatch(text):
+        if self._in_key and _KEY_CONTINUES.fullmatch(text):
             self._in_key = "-----END" not in text
             return
         self._in_key = _KEY_BEGINS.search(text) is not None
         text = clean_text(text, _LONGEST_LINE)
         if text:
-            log_event(LogEvent.ANALYSIS_OUTPUT, stream=self.stream, text=text, **self._owner)
+            log_event(LogEvent.ANALYSIS_OUTPUT, stream=self.stream, text=text, **self._job)
 
 
 class ProcessDied(LanglaufError):

@@ -92,7 +92,7 @@ def _attribute(owner: Any, name: str) -> _State:
 
 
 def _listed(owner: Any, name: str) -> _State:
-    """A list that other code may hold: its content is restored in place."""
+    """Restore the content of a list in place, as other code may hold the list."""
 
     def write(content: list[Any]) -> None:
         setattr(owner, name, getattr(owner, name) if isinstance(getattr(owner, name), list) else [])
