@@ -184,7 +184,7 @@ class Langlauf:
 
         if not is_valid_name(org):
             raise InvalidInput("org", f"{org!r} cannot name an org: 1 to 128 of A-Z a-z 0-9 _ . : -")
-        order = SubmitRequest(
+        submission = SubmitRequest(
             analysis=analysis,
             input=values,
             priority_class=priority_class,
@@ -193,7 +193,7 @@ class Langlauf:
             notify=None if notify is None else NotifyOptions(**notify),
         )
         caller = internal_caller(org, None if traceparent is None else read_trace([traceparent]))
-        submitted = await self._running().services.submissions.submit(caller, order)
+        submitted = await self._running().services.submissions.submit(caller, submission)
         if isinstance(submitted, Accepted | Replayed | Duplicate):
             return submitted.job
         if isinstance(submitted, QueueFull):

@@ -93,7 +93,7 @@ _LONGEST_TYPES = 512
 _KINDS = {name: kind for kind, out in OUTBOUND.items() for name in (str(out), out.rpartition(".")[2])}
 _Number = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]
 _Seq = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
-_place = msgspec.json.Decoder(tuple[str, str, _Number, _Number, str, _Seq])
+_position_decoder = msgspec.json.Decoder(tuple[str, str, _Number, _Number, str, _Seq])
 
 
 class FeedHandler:
@@ -112,38 +112,38 @@ class FeedHandler:
         text = text_parameter(request, "after", _LONGEST_PLACE) or START
         if wants_stream(request):
             return await self._stream(request, caller, kinds, text)
-        wish = FeedRequest(
-            after=_read_place(text, caller.org_id, "after"),
+        feed_request = FeedRequest(
+            after=_decode_feed_position(text, caller.org_id, "after"),
             latest=text == LATEST,
             kinds=kinds,
             limit=int_parameter(request, "limit", default=50, lowest=1, highest=200),
         )
         wait = int_parameter(request, "wait", default=0, lowest=0, highest=30)
-        page = await self._held(request, caller, wish, wait)
+        page = await self._held(request, caller, feed_request, wait)
         body = FeedResponse(
             request_id=caller.request_id,
-            events=[to_cloud_event(told, self._source) for told in page.events],
-            next_after=write_place(page.after, caller.org_id),
+            events=[to_cloud_event(event, self._source) for event in page.events],
+            next_after=encode_feed_position(page.after, caller.org_id),
             more=page.more,
         )
         return json_response(body)
 
-    async def _held(self, request: Request, caller: Caller, wish: FeedRequest, wait: int) -> FeedPage:
+    async def _held(self, request: Request, caller: Caller, feed_request: FeedRequest, wait: int) -> FeedPage:
         """Return the next page; with `wait`, as soon as it has an event."""
         reads, news = self._services.reads.of(caller), OrgChanges()
         followers = self._services.followers
-        if wish.latest:
-            end = await reads.feed(wish)
+        if feed_request.latest:
+            end = await reads.feed(feed_request)
             if not wait:
                 return end
-            wish = msgspec.structs.replace(wish, after=end.after, latest=False)
+            feed_request = msgspec.structs.replace(feed_request, after=end.after, latest=False)
 
         with followers.following_org(caller, news) as follower:
 
             async def read() -> tuple[FeedPage, bool]:
-                nonlocal wish
-                page = await reads.feed(wish)
-                wish = msgspec.structs.replace(wish, after=page.after)
+                nonlocal feed_request
+                page = await reads.feed(feed_request)
+                feed_request = msgspec.structs.replace(feed_request, after=page.after)
                 news.held = page.held
                 return page, bool(page.events) or page.more
 
@@ -157,11 +157,11 @@ class FeedHandler:
         # A client that reconnects keeps its URL, so the header counts over the parameter.
         known = text_header(request, "Last-Event-ID", _LONGEST_PLACE)
         text = known or text
-        after = _read_place(text, caller.org_id, "Last-Event-ID" if known else "after")
+        after = _decode_feed_position(text, caller.org_id, "Last-Event-ID" if known else "after")
         first = opening("what happens to the jobs of an org")
         if text == LATEST:
             after = (await self._services.reads.of(caller).feed(FeedRequest(latest=True))).after
-            first += position(write_place(after, caller.org_id))
+            first += position(encode_feed_position(after, caller.org_id))
         news = OrgChanges()
         return FeedStream(self._context, caller, first, after, partial(self._next_page, caller, kinds, news), news)
 
@@ -171,8 +171,8 @@ class FeedHandler:
         """Return the page after a position; concurrent streams of one org share one read."""
 
         async def read() -> EventPage[FeedPosition | None]:
-            wish = FeedRequest(after=after, kinds=kinds, limit=_PAGE_EVENTS)
-            page = await self._services.reads.of(caller).feed(wish)
+            feed_request = FeedRequest(after=after, kinds=kinds, limit=_PAGE_EVENTS)
+            page = await self._services.reads.of(caller).feed(feed_request)
             return self._encode(page, caller.org_id, moved=page.after != after)
 
         page = await self._pages.get((caller.org_id, kinds, after), read)
@@ -181,10 +181,11 @@ class FeedHandler:
 
     def _encode(self, page: FeedPage, org_id: str, *, moved: bool) -> EventPage[FeedPosition | None]:
         body = b"".join(
-            encode_outbound(to_cloud_event(told, self._source), write_place(told.place, org_id)) for told in page.events
+            encode_outbound(to_cloud_event(event, self._source), encode_feed_position(event.place, org_id))
+            for event in page.events
         )
         if moved and not page.events:  # skipped events need not be read again
-            body = position(write_place(page.after, org_id))
+            body = position(encode_feed_position(page.after, org_id))
         return EventPage(body, page.after if moved else None, page.more, over=False, held=page.held)
 
 
@@ -209,7 +210,7 @@ class FeedStream(PagedEventStream[OrgFollower, FeedPosition | None]):
         return self.followers.following_org(self.caller, self._news)
 
 
-def write_place(place: FeedPosition | None, org_id: str) -> str:
+def encode_feed_position(place: FeedPosition | None, org_id: str) -> str:
     """Encode a position for a client: for the feed of that org, and without any permission."""
     if place is None:
         return START
@@ -217,12 +218,12 @@ def write_place(place: FeedPosition | None, org_id: str) -> str:
     return base64.urlsafe_b64encode(msgspec.json.encode(parts)).decode().rstrip("=")
 
 
-def _read_place(text: str, org_id: str, name: str) -> FeedPosition | None:
+def _decode_feed_position(text: str, org_id: str, name: str) -> FeedPosition | None:
     if text in (START, LATEST):
         return None
     try:
         decoded = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-        org_mark, life, mark, at, job_id, seq = _place.decode(decoded)
+        org_mark, life, mark, at, job_id, seq = _position_decoder.decode(decoded)
     except (binascii.Error, ValueError):
         raise bad_request(f"{name} is not a place that a feed gave out; leave it out to begin anew.", name) from None
     if org_mark != _mark(org_id):

@@ -61,10 +61,10 @@ class InboxHandlers:
     async def read(self, request: Request, caller: Caller) -> Response:
         """Mark messages as read for the whole org. Repeating it, or an unknown id, changes nothing."""
         refuse_unknown_parameters(request)
-        wish: ReadBody = convert(ReadBody, await self._context.body(request, optional=True))
-        ids = [] if wish.notification_ids is msgspec.UNSET else wish.notification_ids
-        one = [] if wish.notification_id is msgspec.UNSET else [wish.notification_id]
-        until = None if wish.until is msgspec.UNSET else _instant(wish.until)
+        sent: ReadBody = convert(ReadBody, await self._context.body(request, optional=True))
+        ids = [] if sent.notification_ids is msgspec.UNSET else sent.notification_ids
+        one = [] if sent.notification_id is msgspec.UNSET else [sent.notification_id]
+        until = None if sent.until is msgspec.UNSET else _instant(sent.until)
         if not ids and not one and until is None:
             raise bad_request("Name what was seen: notification_id, notification_ids or until.")
         changed = await self._inbox.read_some(caller, [*one, *ids], until)

@@ -192,9 +192,9 @@ class JobHandlers:
     async def cancel(self, request: Request, caller: Caller) -> Response:
         """Cancel a job, or request it from its worker. Repeating it changes nothing."""
         refuse_unknown_parameters(request)
-        wish: CancelBody = convert(CancelBody, await self._context.body(request, optional=True))
+        sent: CancelBody = convert(CancelBody, await self._context.body(request, optional=True))
         job_id = request.path_params["job_id"]
-        done = await self._services.control.cancel(caller, job_id, wish.reason)
+        done = await self._services.control.cancel(caller, job_id, sent.reason)
         if isinstance(done, NotCancelable):
             raise Problem(409, "not_cancelable", f"{done.view.job.analysis} was registered as not cancelable.")
         if done is None:
@@ -215,9 +215,9 @@ class JobHandlers:
     async def retry(self, request: Request, caller: Caller) -> Response:
         """Submit an ended job again as a new job."""
         refuse_unknown_parameters(request)
-        wish: RetryBody = convert(RetryBody, await self._context.body(request, optional=True))
+        sent: RetryBody = convert(RetryBody, await self._context.body(request, optional=True))
         made = await self._services.control.retry(
-            caller, request.path_params["job_id"], resume=wish.resume, idempotency_key=idempotency_key(request)
+            caller, request.path_params["job_id"], resume=sent.resume, idempotency_key=idempotency_key(request)
         )
         if made is None:
             raise not_found()

@@ -33,16 +33,16 @@ class KeyHandlers:
     async def create(self, request: Request, caller: Caller) -> Response:
         """Create a key of the org. Only this response contains its text."""
         refuse_unknown_parameters(request)
-        wish: CreateKeyBody = convert(CreateKeyBody, await self._context.body(request, optional=True))
+        sent: CreateKeyBody = convert(CreateKeyBody, await self._context.body(request, optional=True))
         if caller.grant is not None and caller.grant.issuer == OPEN_ISSUER:
             raise forbidden("The first key is made beside the server: langlauf keys create --org ORG.")
-        if not wish.name.isprintable():
+        if not sent.name.isprintable():
             raise bad_request("name must have characters that can be printed.", "name")
-        scopes = DEFAULT_SCOPES if wish.scopes is None else frozenset(Scope(word) for word in wish.scopes)
+        scopes = DEFAULT_SCOPES if sent.scopes is None else frozenset(Scope(word) for word in sent.scopes)
         if excess := sorted(scopes - caller.scopes):
             raise forbidden(f"This key does not have the scope {excess[0]} itself, and cannot give it.")
-        expires_at = self._expiry(caller, read_duration(wish.expires_in, "expires_in"))
-        made = await self._keys.create(caller.org_id, name=wish.name, scopes=scopes, expires_at=expires_at)
+        expires_at = self._expiry(caller, read_duration(sent.expires_in, "expires_in"))
+        made = await self._keys.create(caller.org_id, name=sent.name, scopes=scopes, expires_at=expires_at)
         self._context.services.authenticator.forget()
         body = CreatedKeyResponse(request_id=caller.request_id, key=made.text, **key_fields(made.key))
         return json_response(body, 201)
@@ -75,14 +75,14 @@ class TokenHandler:
     async def create(self, request: Request, caller: Caller) -> Response:
         """Issue a token that reads this job for a while and, where requested, may cancel it."""
         refuse_unknown_parameters(request)
-        wish: TokenBody = convert(TokenBody, await self._context.body(request, optional=True))
-        seconds = read_duration(wish.expires_in, "expires_in", longest=LONGEST_SECONDS) or USUAL_SECONDS
-        if wish.cancel and Scope.CANCEL not in caller.scopes:
+        sent: TokenBody = convert(TokenBody, await self._context.body(request, optional=True))
+        seconds = read_duration(sent.expires_in, "expires_in", longest=LONGEST_SECONDS) or USUAL_SECONDS
+        if sent.cancel and Scope.CANCEL not in caller.scopes:
             raise forbidden("This key may not cancel, and so makes no token that may.")
         view = await self._context.services.reads.of(caller).job(request.path_params["job_id"])
         if view is None:
             raise not_found()
-        made = await self._context.services.tokens.make(caller, view.job.job_id, seconds, cancel=wish.cancel)
+        made = await self._context.services.tokens.make(caller, view.job.job_id, seconds, cancel=sent.cancel)
         body = TokenResponse(
             request_id=caller.request_id,
             token=made.text,

@@ -87,7 +87,7 @@ class Cors:
         return answer
 
     def mark(self, origin: str | None, start: Message) -> None:
-        """Allow the page to read a response, including errors. `Vary` tells caches where it depends on the origin."""
+        """Allow the page to read a response, including errors. `Vary` is set where it depends on the origin."""
         if not self._origins:
             return
         answer = MutableHeaders(scope=start)

@@ -177,8 +177,8 @@ class HoldHandlers:
     async def hold(self, request: Request, caller: Caller) -> Response:
         """Hold a result, with its job. Repeating it keeps the first holder."""
         refuse_unknown_parameters(request)
-        wish: HoldBody = convert(HoldBody, await self._context.body(request, optional=True))
-        done = await self._holds.hold(caller, request.path_params["result_id"], wish.reason)
+        sent: HoldBody = convert(HoldBody, await self._context.body(request, optional=True))
+        done = await self._holds.hold(caller, request.path_params["result_id"], sent.reason)
         if done is None:
             raise not_found()
         if isinstance(done, ResultGone):

@@ -39,18 +39,18 @@ class SubmitHandler:
         """Run an analysis: wait for its result, or accept it as a job."""
         refuse_unknown_parameters(request)
         body = await self._context.body(request)
-        order, mode = read_submit_request(body, idempotency_key(request), checked=True)
+        submission, mode = read_submit_request(body, idempotency_key(request), checked=True)
         preferences = read_prefer_header(request.headers.getlist("prefer"))
         asynchronous = mode.requested or preferences.respond_async
         if asynchronous and not preferences.wait_seconds:
-            submitted = await self._services.submissions.submit(caller, order)
+            submitted = await self._services.submissions.submit(caller, submission)
             return await self.accepted(request, caller, submitted, preferences)
         # The slot is taken before the job is accepted: a refused client can repeat the same request.
         with self._services.followers.slots.take(caller.counted_as, "wait"):
             if asynchronous:
-                submitted = await self._services.submissions.submit(caller, order)
+                submitted = await self._services.submissions.submit(caller, submission)
                 return await self.accepted(request, caller, submitted, preferences)
-            submitted = await self._services.submissions.submit(caller, _always_accepted(order))
+            submitted = await self._services.submissions.submit(caller, _always_accepted(submission))
             return await self._synchronous(request, caller, submitted)
 
     async def accepted(
@@ -231,6 +231,6 @@ def _queue_full(full: QueueFull) -> Problem:
     return Problem(status, "queue_full", full.reason, headers={"Retry-After": str(full.retry_after)})
 
 
-def _always_accepted(order: SubmitRequest) -> SubmitRequest:
+def _always_accepted(submission: SubmitRequest) -> SubmitRequest:
     """Allow duplicates: a synchronous request needs a result, not a link to another job."""
-    return msgspec.structs.replace(order, allow_duplicate=True)
+    return msgspec.structs.replace(submission, allow_duplicate=True)

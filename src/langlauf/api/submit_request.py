@@ -27,9 +27,13 @@ def read_submit_request(
     """Return the submission and its mode of response; `checked` means that all values of the body are storable."""
     given = body.get("options")
     mode = convert(Options, {} if given is None else given, "options.").async_mode
-    wish = mode.notify
-    notify = None if wish is None else NotifyOptions(webhook=wish.webhook, email=wish.email, language=wish.language)
-    order = SubmitRequest(
+    options = mode.notify
+    notify = (
+        None
+        if options is None
+        else NotifyOptions(webhook=options.webhook, email=options.email, language=options.language)
+    )
+    request = SubmitRequest(
         analysis=_analysis(body),
         input=_input(body),
         checked=checked,
@@ -40,7 +44,7 @@ def read_submit_request(
         idempotency_key=idempotency_key,
         notify=notify,
     )
-    return order, mode
+    return request, mode
 
 
 def _analysis(body: dict[str, Any]) -> str | None:

@@ -68,9 +68,9 @@ class WebhookHandlers:
     async def create(self, request: Request, caller: Caller) -> Response:
         """Add an endpoint. Only this response contains its secret."""
         refuse_unknown_parameters(request)
-        wish: CreateWebhookBody = convert(CreateWebhookBody, await self._context.body(request, optional=True))
+        sent: CreateWebhookBody = convert(CreateWebhookBody, await self._context.body(request, optional=True))
         made = await as_problem(
-            self._webhooks.add(caller.org_id, wish.url, name=wish.name, subjects=wish.events or FINAL_SUBJECTS)
+            self._webhooks.add(caller.org_id, sent.url, name=sent.name, subjects=sent.events or FINAL_SUBJECTS)
         )
         address = f"{self._context.links(request).base}/webhooks/{made.endpoint.endpoint_id}"
         return json_response(self._with_secret(caller, made), 201, headers={"Location": address})
@@ -89,9 +89,9 @@ class WebhookHandlers:
     async def change(self, request: Request, caller: Caller) -> Response:
         """Change the given fields. Switching off gives up pending messages; switching on resets the failures."""
         refuse_unknown_parameters(request)
-        wish: ChangeWebhookBody = convert(ChangeWebhookBody, await self._context.body(request, optional=True))
+        sent: ChangeWebhookBody = convert(ChangeWebhookBody, await self._context.body(request, optional=True))
         changed = await self._webhooks.change(
-            caller.org_id, _id(request), name=wish.name, subjects=wish.events, enabled=wish.enabled
+            caller.org_id, _id(request), name=sent.name, subjects=sent.events, enabled=sent.enabled
         )
         return self._answer(caller, changed)
 
@@ -105,8 +105,8 @@ class WebhookHandlers:
     async def rotate(self, request: Request, caller: Caller) -> Response:
         """Create a new secret. Only this response contains it."""
         refuse_unknown_parameters(request)
-        wish: RotateBody = convert(RotateBody, await self._context.body(request, optional=True))
-        made = await self._webhooks.rotate(caller.org_id, _id(request), overlap_seconds=_overlap(wish.overlap))
+        sent: RotateBody = convert(RotateBody, await self._context.body(request, optional=True))
+        made = await self._webhooks.rotate(caller.org_id, _id(request), overlap_seconds=_overlap(sent.overlap))
         if made is None:
             raise not_found()
         return json_response(self._with_secret(caller, made))
@@ -128,12 +128,12 @@ class WebhookHandlers:
     async def replay(self, request: Request, caller: Caller) -> Response:
         """Send again what the endpoint did not accept."""
         refuse_unknown_parameters(request)
-        wish: ReplayBody = convert(ReplayBody, await self._context.body(request, optional=True))
+        sent: ReplayBody = convert(ReplayBody, await self._context.body(request, optional=True))
         if await self._webhooks.one(caller.org_id, _id(request)) is None:
             raise not_found()
         enforce_own_rate_limit(self._context.rates, request, RateKind.REPLAY, caller.org_id, "Too many replays")
         replayed = await as_problem(
-            self._webhooks.replay_failed(caller.org_id, _id(request), since=_instant(wish.since))
+            self._webhooks.replay_failed(caller.org_id, _id(request), since=_instant(sent.since))
         )
         if replayed is None:
             raise not_found()

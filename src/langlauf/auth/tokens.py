@@ -111,7 +111,7 @@ class JobTokens:
         """
         grant = caller.grant
         if grant is None:
-            raise ValueError("a token is made by somebody who came with a key")
+            raise ValueError("a token needs a caller with a key")
         expires_at = after(self._access.now(), seconds)
         if grant.expires_at is not None:
             expires_at = min(expires_at, grant.expires_at)

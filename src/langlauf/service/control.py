@@ -128,10 +128,10 @@ async def cancel_many(control: Control, caller: Caller, job_ids: Sequence[str], 
     return BulkResult(done, len(asked) - done)
 
 
-async def repeat_many(control: Control, caller: Caller, job_ids: Sequence[str], wish: str) -> BulkResult:
+async def repeat_many(control: Control, caller: Caller, job_ids: Sequence[str], form_key: str) -> BulkResult:
     """Retry jobs that have ended, with their finished chunks. Repeating it with the same key creates no second ones."""
     made = await _each(
-        control.retry(caller, job_id, resume=True, idempotency_key=_key(wish, job_id))
+        control.retry(caller, job_id, resume=True, idempotency_key=_key(form_key, job_id))
         for job_id in job_ids[:MOST_AT_ONCE]
     )
     done = sum(1 for one in made if isinstance(one, Accepted | Replayed | Duplicate))
@@ -151,8 +151,8 @@ def _stops(view: JobView) -> bool:
     return view.job.cancel_requested_at is not None or view.job.canceled_by == "user"
 
 
-def _key(wish: str, job_id: str) -> str:
-    return "again-" + hashlib.sha256(f"{wish}\0{job_id}".encode()).hexdigest()[:32]
+def _key(form_key: str, job_id: str) -> str:
+    return "again-" + hashlib.sha256(f"{form_key}\0{job_id}".encode()).hexdigest()[:32]
 
 
 OPERATOR = "operator"
@@ -167,8 +167,8 @@ class Holds:
     async def hold(self, caller: Caller, result_id: str, reason: str | None) -> JobView | ResultGone | None:
         """Exempt the job from retention, except its events; None where the org has no such result."""
         why = None if reason is None else clean_message(reason)
-        wish = HoldRequest(org_id=caller.org_id, result_id=result_id, by=_who(caller), reason=why)
-        return await self._store.hold(wish)
+        request = HoldRequest(org_id=caller.org_id, result_id=result_id, by=_who(caller), reason=why)
+        return await self._store.hold(request)
 
     async def release(self, caller: Caller, result_id: str) -> JobView | None:
         """Subject the job to retention again, counted from its end."""

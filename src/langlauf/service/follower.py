@@ -137,7 +137,7 @@ class Topic(Signal):
         #: None for all jobs of the org
         self.job_id = job_id
         #: what was sent last: the number of a job's newest event, or the version of the org
-        self.told: int | str | None = None
+        self.sent: int | str | None = None
         #: when it may be sent again
         self.next_at = 0.0
         self.set()
@@ -149,11 +149,11 @@ class Topic(Signal):
 
     def is_news(self, pulse: JobFingerprint | None) -> bool:
         """Whether a job changed since it was sent; False for a removed job or one of another org."""
-        return pulse is not None and pulse.event_seq != self.told
+        return pulse is not None and pulse.event_seq != self.sent
 
     def is_other(self, mark: str) -> bool:
         """Whether an org changed since it was sent."""
-        return mark != self.told
+        return mark != self.sent
 
 
 class Watcher:

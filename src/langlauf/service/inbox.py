@@ -52,8 +52,8 @@ class Inbox:
         """Mark all messages up to an instant."""
         return await self._mark(caller, MarkRead(org_id=caller.org_id, until=until))
 
-    async def _mark(self, caller: Caller, wish: MarkRead) -> bool:
+    async def _mark(self, caller: Caller, marking: MarkRead) -> bool:
         # A token for one job sees no inbox, and so marks nothing.
         if caller.grant is not None and caller.grant.job_id is not None:
             return False
-        return await self._store.mark_read(wish)
+        return await self._store.mark_read(marking)

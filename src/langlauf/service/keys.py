@@ -49,7 +49,7 @@ class KeyService:
         while True:
             key_id = KEY_PREFIX + new_word(KEY_ALPHABET, ID_LENGTH)
             text = key_text(key_id, new_word(KEY_ALPHABET, SECRET_LENGTH))
-            wish = ApiKey(
+            key = ApiKey(
                 key_id=key_id,
                 org_id=org_id,
                 name=name,
@@ -57,7 +57,7 @@ class KeyService:
                 created_at=self._clock.now(),
                 expires_at=expires_at,
             )
-            made = await self._store.create_key(HashedKey(wish, hash_key(text.encode())))
+            made = await self._store.create_key(HashedKey(key, hash_key(text.encode())))
             if made is not None:
                 return CreatedKey(made, text)
 

@@ -150,7 +150,7 @@ class OneJobReads:
             return EventLogPage([], more=False, over=True)
         return await self._tenant.log(job_id, after=after, limit=limit, most_bytes=most_bytes)
 
-    async def feed(self, wish: FeedRequest) -> FeedPage:  # noqa: ARG002 - the log of the job has its events
+    async def feed(self, request: FeedRequest) -> FeedPage:  # noqa: ARG002 - the log of the job has its events
         return FeedPage([], None, more=False)
 
     async def results(self, job_id: str) -> list[Snapshot]:

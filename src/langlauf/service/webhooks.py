@@ -137,7 +137,7 @@ class WebhookService:
             )
         except WebhookUrlRefused as error:
             raise InvalidInput("url", str(error)) from None
-        wish = WebhookEndpoint(
+        endpoint = WebhookEndpoint(
             org_id=org_id,
             endpoint_id=new_id(),
             url=target.url,
@@ -145,7 +145,7 @@ class WebhookService:
             subjects=_usable_subjects(subjects),
             created_at=self._store.clock.now(),
         )
-        made = await self._store.deliveries.add_endpoint(wish)
+        made = await self._store.deliveries.add_endpoint(endpoint)
         if made is None:
             raise await self._why_not(org_id, target.url)
         return await self._with_secret(made)
@@ -241,8 +241,8 @@ class WebhookService:
             return None
         if endpoint.disabled_at is not None:
             raise EndpointDisabled("the endpoint is switched off; switch it on first, then replay")
-        wish = DeliveryReplay(org_id=org_id, endpoint_id=endpoint_id, since=since, most=MOST_REPLAYED)
-        return await self._store.deliveries.replay(wish)
+        replay = DeliveryReplay(org_id=org_id, endpoint_id=endpoint_id, since=since, most=MOST_REPLAYED)
+        return await self._store.deliveries.replay(replay)
 
     def org_secrets(self, org_id: str) -> list[str]:
         """Return the secrets for webhooks that jobs name: the org's and, during a change, the previous one.

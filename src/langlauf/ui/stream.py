@@ -80,7 +80,7 @@ class HintStream(EventStreamResponse[Watcher]):
         """Send the state of a topic, unless it was sent already."""
         topic.next_at = asyncio.get_running_loop().time() + HINT_INTERVAL_SECONDS
         now = await now_of(topic, self.followers, self._reads, self.caller)
-        if now is None or now == topic.told:
+        if now is None or now == topic.sent:
             return
-        topic.told = now
+        topic.sent = now
         await sender.send(message({"org": now} if topic.job_id is None else {"job": topic.job_id, "seq": now}))
