@@ -104,7 +104,7 @@ tests/browser/test_job.py::test_a_job_is_stopped_by_a_dialog
 tests/browser/test_job.py::test_a_failed_job_goes_on_where_it_stopped
 tests/browser/test_job.py::test_a_version_can_be_kept_in_view
 tests/browser/test_job.py::test_links_and_commands_are_copied
-tests/browser/test_letters.py
+tests/browser/test_emails.py
 tests/browser/test_lists.py
 tests/browser/test_live.py::test_a_page_of_a_context_without_locks
 tests/browser/test_live.py::test_a_reader_can_stop_all_of_it
@@ -124,7 +124,7 @@ tests/browser/test_start.py::test_shortcuts_go_places
 tests/browser/test_start.py::test_the_switch_changes_colours_at_once
 tests/browser/test_start.py::test_times_are_those_of_the_reader
 tests/browser/test_webhooks.py
-tests/ui/test_showing_charts.py::test_a_chart_that_eats_all_memory_ends_its_process_alone
+tests/ui/test_view_charts.py::test_a_chart_that_eats_all_memory_ends_its_process_alone
 
 # Databases and servers of their own
 tests/postgres/test_adopted_table.py

@@ -11,9 +11,9 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, expect
 
 from langlauf.clock import new_id
+from tests.browser.accessibility import assert_accessible, assert_fits
 from tests.browser.conftest import PATIENCE
 from tests.browser.cuttable_proxy import CuttableProxy, proxy_to
-from tests.browser.reading import assert_accessible, assert_fits
 from tests.support.keys import OPERATOR
 from tests.support.live import GATES, Live, live
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, ViewportSize, expect
 
+from tests.browser.accessibility import assert_accessible, assert_fits
 from tests.browser.conftest import listened
 from tests.browser.gallery import Gallery, gallery
-from tests.browser.reading import assert_accessible, assert_fits
 from tests.browser.screenshots import PAGES, Scheme
 
 #: What the page of a job says first, by the state that the job is in.

@@ -7,8 +7,8 @@ import apsw
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.accessibility import assert_accessible, assert_fits
 from tests.browser.conftest import OpenTab
-from tests.browser.reading import assert_accessible, assert_fits
 from tests.support.live import GATES, Live
 
 

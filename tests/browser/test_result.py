@@ -6,8 +6,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from langlauf.clock import new_id
+from tests.browser.accessibility import assert_accessible, assert_fits
 from tests.browser.conftest import OpenTab
-from tests.browser.reading import assert_accessible, assert_fits
 from tests.support.live import GATES, Live, live
 from tests.support.view_samples import showing_app
 

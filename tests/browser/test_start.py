@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Browser, Page, Response, expect
 
 from langlauf import Job, Langlauf
+from tests.browser.accessibility import assert_accessible, assert_fits
 from tests.browser.conftest import OpenTab, listened
-from tests.browser.reading import assert_accessible, assert_fits
 from tests.support.live import Live, live, sample_app
 from tests.support.uvicorn_process import uvicorn
 

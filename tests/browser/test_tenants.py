@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.accessibility import assert_accessible
 from tests.browser.conftest import OpenTab
-from tests.browser.reading import assert_accessible
 from tests.support.live import Live, live
 
 OPERATOR = "operator-token-of-a-browser-test"

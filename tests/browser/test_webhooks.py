@@ -3,8 +3,8 @@
 from playwright.sync_api import expect
 
 from langlauf.clock import new_id
+from tests.browser.accessibility import assert_accessible, assert_fits
 from tests.browser.conftest import OpenTab
-from tests.browser.reading import assert_accessible, assert_fits
 
 
 def test_an_endpoint_is_added_by_keyboard_and_without_a_script(tab: OpenTab) -> None:

@@ -15,7 +15,7 @@ from tests.mail.test_mail_delivery import FROM, PUBLIC, TO, Post, texts
 from tests.support.live import live
 from tests.support.postgres import fresh_database
 from tests.support.smtp_server import smtp_server_in_thread
-from tests.ui.outline import assert_page
+from tests.ui.html_page import assert_page
 
 FIELD = "options.async_mode.notify.email"
 RULES = {"LANGLAUF_LIMITS": "mail_rate_address=2/1h", "LANGLAUF_MAIL_DOMAINS": "mail.example,*.below.example"}

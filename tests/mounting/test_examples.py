@@ -8,7 +8,7 @@ import pytest
 
 from langlauf.client import Client
 from tests.support.uvicorn_process import UvicornProcess, uvicorn
-from tests.ui.outline import Outline
+from tests.ui.html_page import HtmlPage
 
 FRAMEWORKS = ("starlette", "fastapi", "django")
 #: The FastAPI example asks who it is; the others do not look.
@@ -65,7 +65,7 @@ def test_every_link_of_every_page_leads_somewhere(mounted: UvicornProcess) -> No
     for start in starts:
         answer = mounted.http.get(f"/tools/{start}", headers={"Accept": "text/html"})
         assert answer.status_code == (404 if start == "a/b/c" else 200)
-        made = Outline(answer.text)
+        made = HtmlPage(answer.text)
         linked = made.links() + [one["href"] for one in made.all("link") if not one["href"].startswith("data:")]
         targets = {urljoin(f"/tools/{start}", target).partition("#")[0] for target in linked}
         for target in targets:

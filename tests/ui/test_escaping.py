@@ -5,7 +5,7 @@ import httpx2
 from langlauf.clock import new_id
 from tests.support.live import GATES, Live
 from tests.ui.conftest import HOSTILE
-from tests.ui.outline import assert_page
+from tests.ui.html_page import assert_page
 
 
 def assert_only_text(response: httpx2.Response, times: int, status: int = 200) -> None:

@@ -11,7 +11,7 @@ from starlette.routing import Mount
 
 from langlauf.settings import load_settings
 from tests.support.live import Live, live, sample_app
-from tests.ui.outline import Outline, assert_page
+from tests.ui.html_page import HtmlPage, assert_page
 
 GERMAN = {"Accept-Language": "de-CH, en;q=0.5"}
 
@@ -162,10 +162,10 @@ def test_links_work_below_a_mount_point(tmp_path: Path) -> None:
                 made = assert_page(await client.get(address))
                 for target in await _targets(made, address):
                     assert (await client.get(target)).status_code == 200, (address, target)
-            start_page = Outline((await client.get("/tools/jobs/")).text)
+            start_page = HtmlPage((await client.get("/tools/jobs/")).text)
             assert "http://jobs.example/tools/jobs/analyze" in start_page.text
 
-    async def _targets(made: Outline, address: str) -> set[str]:
+    async def _targets(made: HtmlPage, address: str) -> set[str]:
         """Everything the page leads to; the API's addresses of a GET among them."""
         linked = made.links() + [one["href"] for one in made.all("link") if not one["href"].startswith("data:")]
         return {urljoin(address, target).partition("#")[0] for target in linked}

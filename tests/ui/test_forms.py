@@ -187,12 +187,12 @@ def test_what_is_left_empty_is_left_out(name: str) -> None:
         ("places", '[{"x": "a"}]', "Expected int, got str - at $[0].x"),
     ],
 )
-def test_each_flaw_is_told_in_words(name: str, text: str, sentence: str) -> None:
+def test_each_error_is_told_in_words(name: str, text: str, sentence: str) -> None:
     """In our own where there are some, else as the check said it."""
     assert error(**{name: text}) == sentence
 
 
-def test_all_flaws_are_told_at_once() -> None:
+def test_all_errors_are_told_at_once() -> None:
     """Nobody corrects one entry only to hear about the next."""
     made = filled(text="", whole="x", place="{")
     assert sorted(made.errors) == ["in.place", "in.text", "in.whole"]

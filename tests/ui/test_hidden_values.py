@@ -78,7 +78,7 @@ def test_a_specification_that_cannot_be_sized_is_refused_as_broken(error: dict[s
         {"encoding": LABELED, "data": {"values": 9}},
     ],
 )
-def test_other_flaws_are_kept_for_the_program_that_draws(error: dict[str, Any]) -> None:
+def test_other_errors_are_kept_for_the_program_that_draws(error: dict[str, Any]) -> None:
     """The specification is passed on with a size, unchanged otherwise; title and axes are empty or a plain name."""
     spec = {**CHART, **error}
     passed_on = safe_spec(raw(spec))

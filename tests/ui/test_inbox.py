@@ -5,11 +5,11 @@ import pytest
 from langlauf.clock import new_id
 from langlauf.ui.pages import inbox as inbox_page
 from tests.support.live import Live
-from tests.ui.outline import Outline
+from tests.ui.html_page import HtmlPage
 from tests.ui.test_lists import ended, listed
 
 
-def unread(made: Outline) -> list[str]:
+def unread(made: HtmlPage) -> list[str]:
     """The messages that nobody has seen."""
     return [one["id"].removeprefix("message-") for one in made.all("li") if "unread" in one.get("class", "")]
 
@@ -21,7 +21,7 @@ def send(server: Live, org: str, **fields: str) -> str:
     return response.headers["location"]
 
 
-def until_of(made: Outline) -> str:
+def until_of(made: HtmlPage) -> str:
     """Up to when the button for all marks messages."""
     return next(one["value"] for one in made.all("input") if one.get("name") == "until")
 

@@ -10,7 +10,7 @@ from langlauf.clock import new_id
 from langlauf.domain.access import Scope
 from tests.support.keys import OPERATOR, make_key
 from tests.support.live import GATES, Live, live
-from tests.ui.outline import Outline, assert_page
+from tests.ui.html_page import HtmlPage, assert_page
 
 
 def _running(server: Live, gate: str, **values: Any) -> str:
@@ -19,7 +19,7 @@ def _running(server: Live, gate: str, **values: Any) -> str:
     return job_id
 
 
-def _actions(made: Outline) -> list[str]:
+def _actions(made: HtmlPage) -> list[str]:
     return [form["action"] for form in made.all("form") if "/jobs/" in form["action"]]
 
 

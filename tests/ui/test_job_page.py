@@ -7,7 +7,7 @@ import pytest
 
 from langlauf.clock import new_id
 from tests.support.live import GATES, Live, live, sample_app
-from tests.ui.outline import assert_page
+from tests.ui.html_page import assert_page
 
 
 def test_a_job_that_works_shows_how_far_it_is(server: Live) -> None:

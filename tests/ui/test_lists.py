@@ -12,15 +12,15 @@ from langlauf.store import bounded_scan
 from langlauf.ui.pages import job_list as jobs_page
 from tests.support.keys import bearer, make_key
 from tests.support.live import GATES, Live, live
-from tests.ui.outline import Outline, assert_page
+from tests.ui.html_page import HtmlPage, assert_page
 
 
-def listed(server: Live, org: str, address: str = "/jobs") -> Outline:
+def listed(server: Live, org: str, address: str = "/jobs") -> HtmlPage:
     """The list of an org."""
     return assert_page(server.http.get(address, headers={"X-Org-Id": org}))
 
 
-def jobs_in(made: Outline) -> list[str]:
+def jobs_in(made: HtmlPage) -> list[str]:
     """The jobs of its rows, in their order."""
     return [row["data-job"] for row in made.all("tr") if "data-job" in row]
 
@@ -116,12 +116,12 @@ def chosen(org: str, action: str, *jobs: str, **filters: str) -> dict[str, Any]:
     return {"params": {"do": action, "job": list(jobs), **filters}, "headers": {"X-Org-Id": org}}
 
 
-def fields_of(made: Outline) -> dict[str, str]:
+def fields_of(made: HtmlPage) -> dict[str, str]:
     """What the form of a page would send."""
     return {one["name"]: one["value"] for one in made.all("input") if one.get("type") == "hidden" and "name" in one}
 
 
-def send(server: Live, org: str, action: str, made: Outline) -> str:
+def send(server: Live, org: str, action: str, made: HtmlPage) -> str:
     """Sends the form that asked, and gives where it leads."""
     target = f"/selected/{action}"
     response = server.http.post(target, data=fields_of(made), headers={"X-Org-Id": org, "Origin": server.url})

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.keys import OPERATOR, bearer, make_key
 from tests.support.live import GATES, Live, live
-from tests.ui.outline import assert_page
+from tests.ui.html_page import assert_page
 
 #: A cell of a table that becomes cards on a phone: its label, and what it says.
 _CELL = re.compile(r'data-label="([^"]+)">([^<]*)</td>')

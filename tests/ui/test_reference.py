@@ -8,7 +8,7 @@ from langlauf.ui.language import load_language
 from langlauf.ui.pages.public import JOB_PROBLEM_CODES, PROBLEM_CODES
 from langlauf.ui.pages.reference import _SCHEMAS_WITH_OWN_PAGE
 from tests.support.live import Live
-from tests.ui.outline import assert_page
+from tests.ui.html_page import assert_page
 
 
 def test_the_reference_has_every_operation(server: Live) -> None:

@@ -9,7 +9,7 @@ from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.ui.formatting import MAX_JSON_BYTES
 from tests.support.live import GATES, Live, live
 from tests.support.stores import DAY, SetClock, with_store
-from tests.ui.outline import assert_page
+from tests.ui.html_page import assert_page
 
 LONG_GONE = RetentionPolicy(final_results=DAY, partial_results=DAY, events=DAY, jobs=None)
 

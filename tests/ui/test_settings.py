@@ -8,9 +8,9 @@ import pytest
 from langlauf.ui.formatting import display_state
 from langlauf.ui.pages.public import state_docs
 from tests.support.live import Live
-from tests.ui.outline import Outline, assert_page
-from tests.ui.sheets import FROM_HERE
-from tests.ui.test_words import possible_states
+from tests.ui.forms import FROM_HERE
+from tests.ui.html_page import HtmlPage, assert_page
+from tests.ui.test_texts import possible_states
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def browser(server: Live) -> Iterator[httpx2.Client]:
         yield client
 
 
-def chosen(made: Outline) -> dict[str, str]:
+def chosen(made: HtmlPage) -> dict[str, str]:
     """What the form has marked."""
     return {one["name"]: one["value"] for one in made.all("input") if one["type"] == "radio" and "checked" in one}
 

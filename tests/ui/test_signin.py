@@ -18,7 +18,7 @@ from langlauf.ui.responses import local_path
 from tests.http.closed import Closed, run_job, until
 from tests.support.keys import OPERATOR, bearer, make_key, revoke_key
 from tests.support.live import live, sample_app
-from tests.ui.outline import Outline, assert_page
+from tests.ui.html_page import HtmlPage, assert_page
 
 SESSION, NONCE = "langlauf_session", "langlauf_signin"
 
@@ -40,12 +40,12 @@ def browser(closed: Closed) -> Iterator[httpx2.Client]:
         yield client
 
 
-def hidden(made: Outline, name: str) -> str:
+def hidden(made: HtmlPage, name: str) -> str:
     """The value of a hidden field."""
     return next(field["value"] for field in made.all("input") if field.get("name") == name)
 
 
-def action(made: Outline, word: str) -> str:
+def action(made: HtmlPage, word: str) -> str:
     """Where the form for signing in or out is sent to."""
     return next(form["action"] for form in made.all("form") if word in form["action"])
 
@@ -384,7 +384,7 @@ def test_a_public_address_decides_about_the_cookie(tmp_path: Path) -> None:
         [nonce] = form.headers.get_list("set-cookie")
         assert "Path=/tools/" in nonce
         assert "Secure" in nonce
-        data = {"csrf_token": hidden(Outline(form.text), "csrf_token"), "key": key.text}
+        data = {"csrf_token": hidden(HtmlPage(form.text), "csrf_token"), "key": key.text}
         sent = {"Cookie": nonce.partition(";")[0]}
         for origin, status in (("https://jobs.example", 303), ("http://jobs.example", 403), (running.url, 403)):
             done = running.http.post("/login", data=data, headers={**sent, "Origin": origin})

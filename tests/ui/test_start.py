@@ -9,10 +9,10 @@ import msgspec
 from langlauf import Langlauf
 from langlauf.clock import new_id
 from tests.support.live import GATES, Live, live, sample_app
-from tests.ui.outline import Outline, assert_page
+from tests.ui.html_page import HtmlPage, assert_page
 
 
-def command(made: Outline) -> list[str]:
+def command(made: HtmlPage) -> list[str]:
     """The command on the page, as a shell would take it apart."""
     text = made.text
     start = text.index("curl ")
@@ -89,7 +89,7 @@ def test_every_analysis_is_there_with_its_parameters(server: Live) -> None:
         assert all(name in made.text_of("code") for name in analysis.input_type.__struct_fields__)
     assert '"basic"' in first.text_of("code")
     assert "required" in first.text_of("em")
-    assert "Says it back." in first.text
+    assert "Return its input." in first.text
 
 
 def test_an_application_without_analyses_says_so(tmp_path: Path) -> None:
@@ -103,6 +103,6 @@ def test_an_application_without_analyses_says_so(tmp_path: Path) -> None:
 def test_the_command_names_the_public_address(tmp_path: Path) -> None:
     """Behind a proxy the shell gets the address that people reach."""
     with live(tmp_path, sample_app(), LANGLAUF_PUBLIC_URL="https://jobs.example/api/") as proxied:
-        made = Outline(proxied.http.get("/").text)
+        made = HtmlPage(proxied.http.get("/").text)
         assert command(made)[4] == "https://jobs.example/api/analyze"
         assert msgspec.json.decode(command(made)[-1]) == {"query": "example"}

@@ -13,7 +13,7 @@ from langlauf.domain.access import Scope
 from tests.support.keys import bearer, make_key
 from tests.support.live import Live, live
 from tests.support.receiver import Receiver, answer, receiving
-from tests.ui.outline import Outline, assert_page
+from tests.ui.html_page import HtmlPage, assert_page
 
 URL = "https://hooks.example/jobs"
 GERMAN = {"Accept-Language": "de"}
@@ -46,12 +46,12 @@ def org() -> str:
     return new_id()
 
 
-def show(server: Live, org: str, address: str = "/webhooks", **headers: str) -> Outline:
+def show(server: Live, org: str, address: str = "/webhooks", **headers: str) -> HtmlPage:
     """A page of the org."""
     return assert_page(server.http.get(address, headers={"X-Org-Id": org, **headers}))
 
 
-def send(server: Live, org: str, address: str, status: int = 200, /, **fields: str) -> Outline:
+def send(server: Live, org: str, address: str, status: int = 200, /, **fields: str) -> HtmlPage:
     """Sends a form, and gives the page that answers it, or the one that it leads to."""
     headers = {"X-Org-Id": org, "Origin": server.url}
     response = server.http.post(address, data=fields or {"csrf_token": ""}, headers=headers)
@@ -177,7 +177,7 @@ def test_deliveries_are_listed_and_replayed(calling: Live, org: str) -> None:
     assert "Sending again: 0" in send(calling, org, f"/webhooks/{endpoint}/replay").text
 
 
-def _replays(made: Outline) -> list[str]:
+def _replays(made: HtmlPage) -> list[str]:
     """Where the buttons of single deliveries lead."""
     actions = (one.get("action", "") for one in made.all("form"))
     return [action.removeprefix(".") for action in actions if action.startswith("./deliveries/")]

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.live import Live, live
 from tests.support.view_samples import ATTACK, BARS, CITIES, EXACT, PLACES, SVG, png, showing_app
-from tests.ui.outline import Outline, assert_page
+from tests.ui.html_page import HtmlPage, assert_page
 
 _NUMBERED = re.compile(r"views/(\d+)")
 
@@ -29,12 +29,12 @@ def result(server: Live, analysis: str, **values: Any) -> str:
     return f"/results/{job['result_id']}"
 
 
-def shown(server: Live, analysis: str, **values: Any) -> Outline:
+def shown(server: Live, analysis: str, **values: Any) -> HtmlPage:
     """The page of a result."""
     return assert_page(server.http.get(result(server, analysis, **values)))
 
 
-def panels(made: Outline) -> list[str]:
+def panels(made: HtmlPage) -> list[str]:
     """The anchors of its panels."""
     return [one["id"].removeprefix("panel-") for one in made.all("section") if one.get("class") == "panel"]
 

@@ -11,7 +11,7 @@ _VOID = {"meta", "link", "br", "img", "input", "hr", "source"}
 _ELSEWHERE = "noopener noreferrer nofollow"
 
 
-class Outline(HTMLParser):
+class HtmlPage(HTMLParser):
     """A page, parsed."""
 
     def __init__(self, page: str) -> None:
@@ -92,14 +92,14 @@ class Outline(HTMLParser):
         return found[0] if found else None
 
 
-def assert_page(response: httpx2.Response, status: int = 200) -> Outline:
+def assert_page(response: httpx2.Response, status: int = 200) -> HtmlPage:
     """A response that must be one of our pages: sound markup, no code but files of ours, nothing from elsewhere."""
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "text/html; charset=utf-8"
     assert response.headers["content-security-policy"] == CONTENT_SECURITY_POLICY
     assert response.headers["referrer-policy"] == "same-origin"
     assert "Accept-Language" in response.headers["vary"]
-    made = Outline(response.text)
+    made = HtmlPage(response.text)
     assert (made.open, made.crossed) == ([], []), "elements are not closed as they were opened"
     names = {tag for tag, _ in made.elements}
     assert not names & {"iframe", "object", "embed", "style", "base"}

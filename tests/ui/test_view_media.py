@@ -7,7 +7,7 @@ import pytest
 from langlauf.ui.responses import ImageInfo, download_type, file_name, image_info
 from langlauf.ui.views.markdown import markdown_html
 from tests.support.view_samples import ATTACK, MARKDOWN, SVG, png
-from tests.ui.outline import Outline
+from tests.ui.html_page import HtmlPage
 
 ALLOWED = {
     *("h4", "h5", "h6", "p", "a", "strong", "em", "ul", "ol", "li", "blockquote", "pre", "code", "hr", "br"),
@@ -17,7 +17,7 @@ ALLOWED = {
 
 def test_markdown_becomes_what_is_allowed() -> None:
     """Headings below the page's, lists, tables, quotes, code; markup in it is text; a picture is its description."""
-    made = Outline(str(markdown_html(MARKDOWN)))
+    made = HtmlPage(str(markdown_html(MARKDOWN)))
     assert (made.open, made.crossed) == ([], [])
     assert {tag for tag, _ in made.elements} <= ALLOWED
     assert made.text_of("h4") == "Noise in the quarter"
@@ -38,14 +38,14 @@ def test_markdown_becomes_what_is_allowed() -> None:
 def test_other_links_are_texts(address: str) -> None:
     """Neither code, nor what is ours, nor what cannot be read."""
     for text in (f"[go]({address})", f"<{address}>", f"[go][1]\n\n[1]: {address}", f"![go]({address})"):
-        made = Outline(str(markdown_html(text)))
+        made = HtmlPage(str(markdown_html(text)))
         assert {one["href"] for one in made.all("a") if not one["href"].startswith(("http:", "https:"))} == set()
         assert made.all("img") == []
 
 
 def test_links_elsewhere_may_be_followed() -> None:
     """To sites and to people."""
-    made = Outline(str(markdown_html('[a](https://e.org/?a="x"&b=1) <mailto:me@e.org> [c](HTTP://e.org)')))
+    made = HtmlPage(str(markdown_html('[a](https://e.org/?a="x"&b=1) <mailto:me@e.org> [c](HTTP://e.org)')))
     assert [one["href"] for one in made.all("a")] == ["https://e.org/?a=%22x%22&b=1", "mailto:me@e.org", "HTTP://e.org"]
 
 
@@ -59,9 +59,9 @@ def test_markdown_of_any_depth_or_length_is_shown() -> None:
         "x" * 1_000_000,
         "1" * 20 + ". x",
     ):
-        made = Outline(str(markdown_html(text)))
+        made = HtmlPage(str(markdown_html(text)))
         assert (made.open, made.crossed) == ([], [])
-    assert Outline(str(markdown_html("7. a\n8. b"))).all("ol") == [{"start": "7"}]
+    assert HtmlPage(str(markdown_html("7. a\n8. b"))).all("ol") == [{"start": "7"}]
 
 
 JPEG = b"\xff\xd8\xff\xe0\x00\x04ab\xff\xc0\x00\x11\x08" + struct.pack(">HH", 30, 40) + b"\x03"

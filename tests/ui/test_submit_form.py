@@ -13,8 +13,8 @@ from langlauf.clock import new_id
 from langlauf.domain.access import Scope
 from tests.support.keys import make_key
 from tests.support.live import GATES, Live, live, sample_app
-from tests.ui.outline import Outline, assert_page
-from tests.ui.sheets import FROM_HERE, fill, send, sheet
+from tests.ui.forms import FROM_HERE, fill, form_fields, send
+from tests.ui.html_page import HtmlPage, assert_page
 
 
 def form_app() -> Langlauf:
@@ -58,7 +58,7 @@ def started(response: httpx2.Response) -> str:
     return address.removeprefix("./jobs/").partition("?")[0]
 
 
-def refused(response: httpx2.Response, status: int = 400) -> Outline:
+def refused(response: httpx2.Response, status: int = 400) -> HtmlPage:
     """The form again, with the focus on what is wrong."""
     made = assert_page(response, status)
     [summary] = [one for _, one in made.elements if one.get("id") == "errors"]
@@ -87,10 +87,10 @@ def test_an_analysis_without_parameters_is_one_button(server: Live) -> None:
     """And says so."""
     made = assert_page(server.http.get("/?analysis=bare"))
     assert "No parameters." in made.text
-    server.wait(started(send(server, sheet(made))))
+    server.wait(started(send(server, form_fields(made))))
 
 
-def test_every_flaw_stands_beside_its_entry(server: Live) -> None:
+def test_every_error_stands_beside_its_entry(server: Live) -> None:
     """Named in the summary with a link, described at the entry; what was filled in is kept, and nothing was started."""
     data = fill(server, "/?analysis=survey", region="B", years="12", mode='"other"', codes="x", text="kept <b>")
     made = refused(send(server, data))
@@ -101,7 +101,7 @@ def test_every_flaw_stands_beside_its_entry(server: Live) -> None:
         assert f"error-in.{name}" in field["aria-describedby"].split()
         assert f"#in.{name}" in made.links()
     assert "aria-invalid" not in fields["in.text"]
-    kept = sheet(made)
+    kept = form_fields(made)
     assert (kept["in.region"], kept["in.years"], kept["in.codes"]) == ("B", "12", "x")
     assert kept["in.text"] == "kept <b>"
     assert kept["key"] == data["key"]
@@ -117,7 +117,7 @@ def test_every_flaw_stands_beside_its_entry(server: Live) -> None:
         ("option.priority_class", '"first"', "is not one of the choices."),
     ],
 )
-def test_a_flaw_of_an_option_stands_beside_it(server: Live, field: str, text: str, sentence: str) -> None:
+def test_a_error_of_an_option_stands_beside_it(server: Live, field: str, text: str, sentence: str) -> None:
     """And the part with the options is open."""
     made = refused(send(server, fill(server, "/?analysis=survey", region="Bern") | {field: text}))
     assert f"#{field}" in made.links()
@@ -132,7 +132,7 @@ def test_what_no_store_keeps_is_told_at_its_entry(server: Live) -> None:
     assert "NUL" in made.text
 
 
-def test_flaws_are_told_in_german(server: Live) -> None:
+def test_errors_are_told_in_german(server: Live) -> None:
     """As everything is."""
     data = fill(server, "/?analysis=survey", region="B")
     made = refused(send(server, data, {"Accept-Language": "de"}))
@@ -159,7 +159,7 @@ def test_the_same_job_is_not_started_twice(server: Live, org: str) -> None:
     assert f"./jobs/{first}" in made.links()
     assert "The same job has not ended yet." in made.text
     assert "open" in next(one for one in made.all("details") if one.get("class") == "more")
-    again = started(send(server, sheet(made) | {"option.allow_duplicate": "on"}, headers))
+    again = started(send(server, form_fields(made) | {"option.allow_duplicate": "on"}, headers))
     assert again != first
     GATES.open(gate)
     assert [server.wait(one, org)["status"] for one in (first, again)] == ["completed"] * 2
@@ -175,7 +175,7 @@ def test_a_full_queue_keeps_what_was_filled_in(tmp_path: Path) -> None:
         response = send(small, fill(small, "/?analysis=survey", region="Bern"))
         made = refused(response, 429)
         assert int(response.headers["retry-after"]) > 0
-        assert sheet(made)["in.region"] == "Bern"
+        assert form_fields(made)["in.region"] == "Bern"
         assert "Too many jobs are waiting" in made.text
         GATES.open(gate)
 
@@ -193,7 +193,7 @@ def test_a_form_is_filled_from_an_earlier_job(server: Live, org: str) -> None:
     values = {"region": "Bern", "years": 5, "codes": [1, 2], "strict": False, "api_token": "abc"}
     job = server.wait(server.submit("survey", org, **values)["job_id"], org)
     made = assert_page(server.http.get(f"/?from={job['job_id']}", headers=headers))
-    filled = sheet(made)
+    filled = form_fields(made)
     assert (filled["in.region"], filled["in.years"], filled["in.codes"]) == ("Bern", "5", "1\n2")
     assert "in.strict" not in filled
     assert filled["in.api_token"] == ""
@@ -213,7 +213,7 @@ def test_a_job_that_stopped_can_be_resumed(server: Live, org: str) -> None:
     assert first == second
     assert server.wait(first, org)["retry_of"] == job["job_id"]
     done = server.wait(server.submit("echo", org, query="x")["job_id"], org)
-    assert "resume" not in sheet(assert_page(server.http.get(f"/?from={done['job_id']}", headers=headers)))
+    assert "resume" not in form_fields(assert_page(server.http.get(f"/?from={done['job_id']}", headers=headers)))
 
 
 def test_a_job_of_another_org_fills_nothing(server: Live, org: str) -> None:
@@ -258,7 +258,7 @@ def test_a_signed_in_browser_needs_the_mark_of_its_session(tmp_path: Path) -> No
         login = assert_page(browser.get("/login"))
         marks = {one["name"]: one["value"] for one in login.all("input") if one.get("name") in ("csrf_token", "next")}
         assert browser.post("/login", data={**marks, "key": key, "org": ""}).status_code == 303
-        data = sheet(assert_page(browser.get("/?analysis=survey"))) | {"in.region": "Bern"}
+        data = form_fields(assert_page(browser.get("/?analysis=survey"))) | {"in.region": "Bern"}
         assert data["csrf_token"]
         for mark in ("", "wrong"):
             assert_page(browser.post("/", data=data | {"csrf_token": mark}), 403)

@@ -14,7 +14,7 @@ from langlauf.domain.state import Status
 from langlauf.settings import load_settings
 from langlauf.ui.emails import EmailWriter, sample_email
 from langlauf.ui.language import LANGUAGES
-from tests.browser.reading import assert_accessible, assert_fits
+from tests.browser.accessibility import assert_accessible, assert_fits
 from tests.support.stores import START
 
 PUBLIC = "https://jobs.example/a/long/way/to/where/the/application/is/mounted/behind/a/proxy"

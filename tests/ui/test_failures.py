@@ -5,11 +5,11 @@ from urllib.parse import urljoin
 
 from langlauf.clock import new_id
 from tests.support.live import Live
-from tests.ui.outline import Outline, assert_page
+from tests.ui.html_page import HtmlPage, assert_page
 from tests.ui.test_lists import ended, fields_of, jobs_in, listed
 
 
-def groups(made: Outline) -> list[str]:
+def groups(made: HtmlPage) -> list[str]:
     """Where the groups lead."""
     return [link for link in made.links() if "status=failed" in link]
 

@@ -3,13 +3,13 @@
 from typing import Any
 
 from tests.support.live import Live
-from tests.ui.outline import Outline, assert_page
+from tests.ui.html_page import HtmlPage, assert_page
 
 #: What a browser sends with the form of a page it got from here.
 FROM_HERE = {"Sec-Fetch-Site": "same-origin", "Accept": "text/html"}
 
 
-def sheet(made: Outline) -> dict[str, str]:
+def form_fields(made: HtmlPage) -> dict[str, str]:
     """Everything the form would send as it stands on the page."""
     sent = {one["name"]: one.get("value", "") for one in made.all("input") if _is_sent(one)}
     sent |= {one["name"]: text for one, text in made.areas()}
@@ -23,7 +23,7 @@ def _is_sent(one: dict[str, str]) -> bool:
 
 def fill(server: Live, address: str = "/", headers: dict[str, str] | None = None, **values: str) -> dict[str, str]:
     """The form of an address with other values; names are those of parameters."""
-    blank = sheet(assert_page(server.http.get(address, headers=headers or {})))
+    blank = form_fields(assert_page(server.http.get(address, headers=headers or {})))
     return blank | {f"in.{name}": value for name, value in values.items()}
 
 

@@ -12,7 +12,7 @@ from langlauf.ui.pages.result_comparison import changed_paths, changed_rows
 from langlauf.ui.views.raw_json import items, parse_raw
 from tests.support.live import GATES, Live, live
 from tests.support.view_samples import ATTACK, showing_app
-from tests.ui.outline import assert_page
+from tests.ui.html_page import assert_page
 
 
 @pytest.fixture(scope="module")
