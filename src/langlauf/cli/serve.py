@@ -4,7 +4,6 @@
 """
 
 import asyncio
-import ipaddress
 import json
 import os
 import socket
@@ -22,6 +21,7 @@ from langlauf.bootstrap import open_store
 from langlauf.cli.options import CommandError, read_settings, server_options
 from langlauf.cli.process import freeze_garbage, run, running_until_stopped
 from langlauf.domain.errors import LanglaufError
+from langlauf.domain.ssrf import is_loopback
 from langlauf.hints import Hints
 from langlauf.server.program import make_server
 from langlauf.settings import BY_NAME, Settings, forget_secrets
@@ -145,7 +145,7 @@ def refuse_open_bind(settings: Settings, allow_open: bool) -> None:
 
 def open_to_others(settings: Settings) -> bool:
     """Whether other machines could reach the server without a token or a key."""
-    return not (settings.auth_token or _is_loopback(settings.host) or _has_keys(settings))
+    return not (settings.auth_token or is_loopback(settings.host) or _has_keys(settings))
 
 
 def _has_keys(settings: Settings) -> bool:
@@ -164,13 +164,6 @@ async def _keys_in(settings: Settings) -> bool:
         return (await store.access.key_changes(0)).version > 0
     finally:
         await store.close()
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _welcome(url: str, app: Langlauf) -> None:

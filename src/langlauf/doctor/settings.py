@@ -1,7 +1,5 @@
 """Checks of settings that are valid on their own but conflict with each other or with the surroundings."""
 
-import ipaddress
-
 from langlauf.doctor.check import (
     Check,
     CheckResult,
@@ -13,6 +11,7 @@ from langlauf.doctor.check import (
     warning,
 )
 from langlauf.doctor.target import DoctorTarget
+from langlauf.domain.ssrf import is_loopback
 
 _HEARTBEATS_PER_LEASE = 3
 _SHORT_LEASE = 5.0
@@ -67,7 +66,7 @@ def retention_order(target: DoctorTarget) -> CheckResult:
 
 def public_url(target: DoctorTarget) -> CheckResult:
     settings = target.settings
-    if not _is_loopback(settings.host) and settings.public_url is None:
+    if not is_loopback(settings.host) and settings.public_url is None:
         message = f"the server listens on {settings.host} and its public URL is not set"
         return warning(message, "export LANGLAUF_PUBLIC_URL=https://jobs.example.org")
     return ok(settings.public_url or "loopback only")
@@ -75,7 +74,7 @@ def public_url(target: DoctorTarget) -> CheckResult:
 
 def open_access(target: DoctorTarget) -> CheckResult:
     settings = target.settings
-    if _is_loopback(settings.host):
+    if is_loopback(settings.host):
         return ok(f"{settings.host} is loopback")
     if settings.auth_token is None and not target.inspector.has_keys():
         message = f"{settings.host} is open: anyone who can connect may submit and read jobs"
@@ -88,13 +87,6 @@ def operator_token(target: DoctorTarget) -> CheckResult:
         message = "requests need a key, and without API_AUTH_TOKEN no key can read /metrics, /ops or tracebacks"
         return warning(message, 'export API_AUTH_TOKEN="$(openssl rand -hex 32)"')
     return ok("API_AUTH_TOKEN is set" if target.settings.auth_token else "requests need no key")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 CHECKS = (

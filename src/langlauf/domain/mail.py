@@ -6,7 +6,6 @@ comments, ASCII only. So it cannot smuggle a header into a mail. A domain in ano
 
 import re
 from collections.abc import Collection, Sequence
-from ipaddress import ip_address
 from typing import Literal
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -15,6 +14,7 @@ import msgspec
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import JobRecord
 from langlauf.domain.rate import Rate
+from langlauf.domain.ssrf import is_loopback
 
 LONGEST_MAIL_ADDRESS = 254
 _LONGEST_LOCAL = 64
@@ -188,19 +188,12 @@ def read_mail_server(text: str) -> MailServer:
 def _tls(scheme: str, host: str, query: str) -> Tls:
     """Return the TLS mode: required except on loopback or with `?tls=none`."""
     options = dict(parse_qsl(query, keep_blank_values=True))
-    mode = options.pop("tls", "none" if scheme == "smtp" and _is_loopback(host) else "required")
+    mode = options.pop("tls", "none" if scheme == "smtp" and is_loopback(host) else "required")
     if options or mode not in {"none", "required"} or (scheme == "smtps" and mode == "none"):
         raise ValueError("the query may be tls=none or tls=required, and tls=none only with smtp://")
     if scheme == "smtps":
         return "implicit"
     return "starttls" if mode == "required" else "none"
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def read_sender(text: str) -> MailSender:

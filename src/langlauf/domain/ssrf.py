@@ -8,11 +8,19 @@ The tables are our own: what `ipaddress` calls global differs between releases o
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import NamedTuple
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or an address means this machine only."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class AllowedRange(NamedTuple):
