@@ -88,7 +88,13 @@ def _limits(_: Rows) -> Rows:
 
 
 def _server_flags(old: Rows) -> Rows:
-    own = [cells for cells in old if "no environment" in cells[1]]
+    settings = {flag_of(one) for one in SETTINGS}
+    options = [one for one in commands()["langlauf serve"].params if isinstance(one, click.Option)]
+    own = [
+        [f"`{one.opts[0]}`", "`serve` only, no environment", one.help or ""]
+        for one in options
+        if not settings & set(one.opts) and one.opts[0] != "--help"
+    ]
     return own + [_server_flag(one, old) for one in SETTINGS[:-CLIENT_SETTINGS]]
 
 

@@ -29,13 +29,14 @@ KINDS = (
     ),
     Sabotage(
         "answer 202 before the commit",
-        _SQLITE + "driver.py",
+        _SQLITE + "engine.py",
         (
             (
-                '            connection.execute("COMMIT")\n',
+                '            connection.execute("COMMIT")\n            self._cache',
                 (
                     '            late = __import__("time").sleep\n'
                     '            self._writer_thread.submit(lambda: (late(0.05), connection.execute("COMMIT")))\n'
+                    "            self._cache"
                 ),
             ),
         ),
