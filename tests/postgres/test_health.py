@@ -44,7 +44,7 @@ def test_a_read_only_database_is_unhealthy_until_it_accepts_writes() -> None:
         await store.health.admit()
         await asyncio.to_thread(_set_up, url, "SET default_transaction_read_only = on")
         with pytest.raises(StoreUnhealthy, match="read-only"):
-            await store._connections["control"].call("note_duty", None, "sweep", "host-1", timeout_seconds=_SHORT)
+            await store._connections["control"].call("record_duty", None, "sweep", "host-1", timeout_seconds=_SHORT)
         assert store.health.problem is StoreProblem.READ_ONLY
         await store.check()
         with pytest.raises(SettingsError, match="RESET default_transaction_read_only"):

@@ -95,10 +95,10 @@ class PostgresWorkers(PooledStore):
 
     async def save_report(self, report: WorkerReport) -> None:
         values = worker_values(report).values()
-        await self._pool.call("note_worker", self._at(), after(0, SILENT_KEPT_SECONDS), *values)
+        await self._pool.call("save_worker_report", self._at(), after(0, SILENT_KEPT_SECONDS), *values)
 
     async def remove(self, worker_id: str) -> None:
-        await self._pool.call("forget_worker", worker_id)
+        await self._pool.call("remove_worker", worker_id)
 
     async def statuses(self) -> list[WorkerStatus]:
         return [worker_from(tuple(row)) for row in await self._pool.rows("all_workers")]
@@ -108,7 +108,7 @@ class PostgresDuties(PooledStore):
     """When each maintenance duty last succeeded."""
 
     async def record_success(self, name: str, host: str) -> None:
-        await self._pool.call("note_duty", self._at(), name, host)
+        await self._pool.call("record_duty", self._at(), name, host)
 
     async def successes(self) -> list[DutySuccess]:
         return [DutySuccess(*row) for row in await self._pool.rows("all_duties")]

@@ -1,6 +1,6 @@
 -- Stores a worker's report, and removes reports silent for longer than `kept`. A stopped worker does not come back under the
 -- same id.
-CREATE OR REPLACE FUNCTION note_worker(
+CREATE OR REPLACE FUNCTION save_worker_report(
     at bigint, kept bigint, worker_id text, host text, pid integer, version text, analyses text, slots integer, busy integer,
     every_seconds float8, started_at bigint, stopping boolean
 ) RETURNS void LANGUAGE plpgsql AS $$
@@ -15,7 +15,7 @@ BEGIN
     DELETE FROM workers WHERE seen_at < now - kept;
 END $$;
 
-CREATE OR REPLACE FUNCTION forget_worker(gone text) RETURNS void LANGUAGE sql AS $$
+CREATE OR REPLACE FUNCTION remove_worker(gone text) RETURNS void LANGUAGE sql AS $$
     DELETE FROM workers WHERE worker_id = gone
 $$;
 
@@ -33,7 +33,7 @@ CREATE OR REPLACE FUNCTION all_workers() RETURNS TABLE (
 $$;
 
 -- The latest success of any host counts.
-CREATE OR REPLACE FUNCTION note_duty(at bigint, duty text, host text) RETURNS void LANGUAGE sql AS $$
+CREATE OR REPLACE FUNCTION record_duty(at bigint, duty text, host text) RETURNS void LANGUAGE sql AS $$
     INSERT INTO duties AS known VALUES (duty, moment(at), host)
     ON CONFLICT (name) DO UPDATE SET succeeded_at = excluded.succeeded_at, host = excluded.host
     WHERE known.succeeded_at <= excluded.succeeded_at
