@@ -28,7 +28,7 @@ from langlauf.ui.pages.submit_form import NOTIFY_FIELDS, OPTION_FIELDS
 from langlauf.ui.renderer import NAVIGATION
 from langlauf.ui.views.chart_renderer import ChartTrouble
 from langlauf.ui.views.chart_spec import ChartRefusal
-from langlauf.ui.views.stored_views import AnyView
+from langlauf.ui.views.stored_views import AnyRawView
 
 _LITERAL = re.compile(r"""\b(?:t|text|plain)\(\s*["']([a-z_.]+)["']\s*[,)]""")
 _MISSING = re.compile(r"""missing(?:: str)? ?= ?"([a-z_.]+)\"""")
@@ -73,7 +73,7 @@ def used_keys() -> set[str]:
         for action, part in product((CANCEL, AGAIN), ("title", "text", "left", "none", "keep", "do"))
     }
     keys |= {f"inbox.{told}" for told in TEMPLATES}
-    keys |= {f"view.kind.{one.__struct_config__.tag}" for one in get_args(AnyView)}
+    keys |= {f"view.kind.{one.__struct_config__.tag}" for one in get_args(AnyRawView)}
     keys |= {f"view.trouble.{why}" for why in (*get_args(ChartTrouble), *get_args(ChartRefusal))}
     keys |= {f"diff.{what}" for what in get_args(ChangeKind)}
     keys |= {f"job.cancel_by.{by}" for by in ("user", "system", "worker")}

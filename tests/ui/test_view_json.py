@@ -12,7 +12,7 @@ from langlauf.ui.pages.result_downloads import csv_of
 from langlauf.ui.views import table
 from langlauf.ui.views import table as tree
 from langlauf.ui.views.raw_json import at_pointer, items, mask_secrets, parse_raw
-from langlauf.ui.views.stored_views import TableView, suggest_views
+from langlauf.ui.views.stored_views import RawTableView, suggest_views
 from langlauf.ui.views.table import TableCell, table_data, tree_steps
 
 #: No double holds these, and no double is written like this.
@@ -32,7 +32,7 @@ def test_numbers_keep_every_digit() -> None:
     assert grid.numeric == [True]
     leaves = [step.cell.text for step in tree_steps(parse_raw(text)) or [] if step.cell is not None]
     assert leaves == DIGITS
-    assert csv_of(rows(text), TableView()).split("\r\n")[1:-1] == DIGITS
+    assert csv_of(rows(text), RawTableView()).split("\r\n")[1:-1] == DIGITS
 
 
 def test_rows_are_objects_by_field_lists_by_position_and_values() -> None:
@@ -124,7 +124,7 @@ def test_csv_computes_nothing() -> None:
     cells = ["=1+1", "+1", "-1", "@x", "\tx", 'say "hi", you', "plain"]
     text = csv_of(
         rows(msgspec.json.encode([{"=h": cell, "n": -5, "z": [1, {"a": "b"}]} for cell in cells]).decode()),
-        TableView(),
+        RawTableView(),
     )
     [head, *lines] = list(csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline="")))
     assert head == ["'=h", "n", "z"]

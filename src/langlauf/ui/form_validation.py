@@ -57,7 +57,7 @@ ERROR_NAMES = (
 )
 
 
-class FieldError(msgspec.Struct, frozen=True):
+class FormFieldError(msgspec.Struct, frozen=True):
     """An error by name, with the values for its text."""
 
     name: str
@@ -66,36 +66,36 @@ class FieldError(msgspec.Struct, frozen=True):
     def message(self, language: Language) -> Markup:
         """Return the error in a language."""
         values = {
-            name: value.message(language) if isinstance(value, FieldError) else value
+            name: value.message(language) if isinstance(value, FormFieldError) else value
             for name, value in self.values.items()
         }
         return language.text(f"form.error.{self.name}", **values)
 
 
-def field_error(message: str) -> FieldError:
+def field_error(message: str) -> FormFieldError:
     """Translate a validation message; an unknown one is shown as it is, without backticks."""
     for word, pattern in _MSGSPEC_ERRORS:
         if found := pattern.match(message):
-            return FieldError(word, {"limit": found["limit"].removesuffix(".0")})
-    return FieldError("other", {"message": message.replace("`", "")})
+            return FormFieldError(word, {"limit": found["limit"].removesuffix(".0")})
+    return FormFieldError("other", {"message": message.replace("`", "")})
 
 
-def webhook_url_error(message: str) -> FieldError:
+def webhook_url_error(message: str) -> FormFieldError:
     """Translate a message of the webhook URL check."""
     for word, pattern in _WEBHOOK_URL_ERRORS:
         if found := pattern.match(message):
-            return FieldError(word, {"limit": found.groupdict().get("limit", "")})
-    return FieldError("address")
+            return FormFieldError(word, {"limit": found.groupdict().get("limit", "")})
+    return FormFieldError("address")
 
 
-def mail_address_error(message: str) -> FieldError:
+def mail_address_error(message: str) -> FormFieldError:
     """Translate a message of the mail address check."""
-    return FieldError(next((word for word, pattern in _MAIL_ADDRESS_ERRORS if pattern.match(message)), "mail"))
+    return FormFieldError(next((word for word, pattern in _MAIL_ADDRESS_ERRORS if pattern.match(message)), "mail"))
 
 
-def list_item_error(number: int, error: FieldError) -> FieldError:
+def list_item_error(number: int, error: FormFieldError) -> FormFieldError:
     """Return the error of one value in a list."""
-    return FieldError("item", {"number": number, "error": error})
+    return FormFieldError("item", {"number": number, "error": error})
 
 
 _INTEGER = re.compile(r"[+-]?\d{1,40}", re.ASCII)
@@ -107,7 +107,7 @@ _LIST_POSITION = re.compile(r" - at `\$\[(?P<index>\d+|\.\.\.)\](?P<rest>[^`]*)`
 class InvalidField(Exception):
     """The text of a field is not a valid value."""
 
-    def __init__(self, error: FieldError) -> None:
+    def __init__(self, error: FormFieldError) -> None:
         super().__init__(error.name)
         self.error = error
 
@@ -117,7 +117,7 @@ class FormValues(msgspec.Struct, frozen=True, kw_only=True):
 
     texts: dict[str, str]
     values: dict[str, Any]
-    errors: dict[str, FieldError]
+    errors: dict[str, FormFieldError]
 
 
 def read_form_values(
@@ -127,7 +127,7 @@ def read_form_values(
     texts = {field.html_name: fields.get(field.html_name, "").replace("\r\n", "\n") for field in form_fields}
     types = {field.encode_name: field.type for field in msgspec.structs.fields(input_type)}
     values: dict[str, Any] = {}
-    errors: dict[str, FieldError] = {}
+    errors: dict[str, FormFieldError] = {}
     for field in form_fields:
         try:
             given = _parse_field(field, texts[field.html_name], max_depth)
@@ -159,18 +159,18 @@ def _empty_value(field: FormField) -> Any:
     if field.required and field.kind is FieldKind.LINES:
         return []
     if field.required:
-        raise InvalidField(FieldError("missing"))
+        raise InvalidField(FormFieldError("missing"))
     return msgspec.UNSET
 
 
 def _parse_scalar(kind: FieldKind, text: str) -> Any:
     if kind is FieldKind.WHOLE:
         if not _INTEGER.fullmatch(text.strip()):
-            raise InvalidField(FieldError("whole"))
+            raise InvalidField(FormFieldError("whole"))
         return int(text)
     if kind is FieldKind.NUMBER:
         if not _NUMBER.fullmatch(text.strip()):
-            raise InvalidField(FieldError("number"))
+            raise InvalidField(FormFieldError("number"))
         return int(text) if _INTEGER.fullmatch(text.strip()) else float(text)
     return text
 
@@ -187,7 +187,7 @@ def _parse_lines(item: FieldKind, text: str) -> list[Any]:
 
 def _parse_choice(field: FormField, text: str) -> Any:
     if text not in [choice.value for choice in field.choices]:
-        raise InvalidField(FieldError("choice", {"limit": text}))
+        raise InvalidField(FormFieldError("choice", {"limit": text}))
     return msgspec.json.decode(text)
 
 
@@ -195,7 +195,7 @@ def _parse_json_text(text: str, max_depth: int) -> Any:
     try:
         return parse_json(text.encode("utf-8", "surrogatepass"), max_depth)
     except Problem as problem:
-        raise InvalidField(FieldError("json", {"message": problem.message})) from None
+        raise InvalidField(FormFieldError("json", {"message": problem.message})) from None
 
 
 def _validated(field: FormField, value: Any, kind: Any) -> Any:
@@ -207,7 +207,7 @@ def _validated(field: FormField, value: Any, kind: Any) -> Any:
     return value
 
 
-def _located_error(field: FormField, said: str) -> FieldError:
+def _located_error(field: FormField, said: str) -> FormFieldError:
     place = _LIST_POSITION.search(said)
     if place is None:
         return field_error(said)
@@ -215,4 +215,4 @@ def _located_error(field: FormField, said: str) -> FieldError:
     if field.kind is FieldKind.LINES and place["index"].isdigit():
         return list_item_error(int(place["index"]) + 1, error)
     located = error.name in ("other", "whole", "number")  # errors of limits need no location
-    return FieldError("other", {"message": said.replace("`", "")}) if located else error
+    return FormFieldError("other", {"message": said.replace("`", "")}) if located else error

@@ -88,7 +88,7 @@ def job_input(context: ApiContext, request: PageRequest, caller: Caller, job: Jo
     )
 
 
-class EarlierJob(msgspec.Struct, frozen=True, kw_only=True):
+class PrefillSource(msgspec.Struct, frozen=True, kw_only=True):
     """An earlier job and its input, to fill a form from."""
 
     job: JobRecord
@@ -100,17 +100,17 @@ class EarlierJob(msgspec.Struct, frozen=True, kw_only=True):
         return self.job.status in (Status.FAILED, Status.CANCELED)
 
 
-async def find_earlier_job(reads: Reads, caller: Caller, job_id: str) -> EarlierJob | None:
+async def find_earlier_job(reads: Reads, caller: Caller, job_id: str) -> PrefillSource | None:
     """Return a job of the caller's org with its input, or None."""
     records = reads.of(caller)
     view = await records.job(job_id)
     payload = None if view is None else await records.payload(job_id)
     if view is None or payload is None:
         return None
-    return EarlierJob(job=view.job, input=msgspec.json.decode(payload, type=dict[str, object]))
+    return PrefillSource(job=view.job, input=msgspec.json.decode(payload, type=dict[str, object]))
 
 
-def prefilled_fields(fields: list[FormField], earlier: EarlierJob) -> tuple[dict[str, str], list[str]]:
+def prefilled_fields(fields: list[FormField], earlier: PrefillSource) -> tuple[dict[str, str], list[str]]:
     """Return the text of every field, and the fields left empty because they look like secrets."""
     texts, hidden = {}, []
     for field in fields:

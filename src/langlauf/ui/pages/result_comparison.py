@@ -23,7 +23,7 @@ from langlauf.ui.pages.snapshots import (
 )
 from langlauf.ui.renderer import PageRenderer
 from langlauf.ui.views.raw_json import is_list, is_number, is_object, is_text, items, members, pointer_to, raw_text
-from langlauf.ui.views.stored_views import ResultViews, TableView, result_views
+from langlauf.ui.views.stored_views import RawTableView, ResultViews, result_views
 from langlauf.ui.views.table import TableCell, column_names, row_fields, table_cell
 
 MAX_COMPARED_ROWS = 20_000
@@ -221,5 +221,5 @@ def _compare(before: StoredResult, after: StoredResult) -> tuple[RowChanges | No
     return rows, changed_paths(old.payload, new.payload, without=without)
 
 
-def _first_table(found: ResultViews) -> TableView | None:
-    return next((view for view in found.views if isinstance(view, TableView)), None)
+def _first_table(found: ResultViews) -> RawTableView | None:
+    return next((view for view in found.views if isinstance(view, RawTableView)), None)

@@ -26,13 +26,13 @@ from langlauf.ui.views.chart_spec import ChartRefused, ChartTheme, ChartWidth, c
 from langlauf.ui.views.panels import MAX_VIEWS
 from langlauf.ui.views.raw_json import NULL, first_byte, is_object, is_text, raw_text
 from langlauf.ui.views.stored_views import (
-    AnyView,
-    ChartView,
-    FileView,
-    ImageView,
-    MapView,
+    AnyRawView,
+    RawChartView,
+    RawFileView,
+    RawImageView,
+    RawMapView,
+    RawTableView,
     ResultViews,
-    TableView,
     result_views,
 )
 from langlauf.ui.views.table import column_names, row_fields
@@ -121,7 +121,7 @@ def attachment_headers(name: str) -> dict[str, str]:
     }
 
 
-def csv_of(rows: list[Raw], view: TableView) -> str:
+def csv_of(rows: list[Raw], view: RawTableView) -> str:
     """Return all rows as CSV. Formulas are escaped; numbers keep their digits."""
     named = [row_fields(row, view.columns) for row in rows]
     names = [column.name for column in view.columns] or column_names(named)
@@ -144,20 +144,20 @@ def _csv_cell(value: Raw | None) -> str:
     return escape_formula(raw_text(value)) if is_text(value) else raw_text(value)
 
 
-def _exported_table(found: ResultViews) -> tuple[list[Raw], TableView] | None:
+def _exported_table(found: ResultViews) -> tuple[list[Raw], RawTableView] | None:
     """Return the first table that has rows, else the data of the first chart."""
-    tables = [view for view in found.views if isinstance(view, TableView)]
+    tables = [view for view in found.views if isinstance(view, RawTableView)]
     for table in tables:
         if rows := found.rows(table):
             return rows, table
-    for chart in (view for view in found.views if isinstance(view, ChartView)):
+    for chart in (view for view in found.views if isinstance(view, RawChartView)):
         if parts := chart_rows(chart.spec):
-            return parts[0], TableView()
+            return parts[0], RawTableView()
     return None
 
 
 def _exported_map(found: ResultViews) -> Raw | None:
-    maps = [found.geojson(view) for view in found.views if isinstance(view, MapView)]
+    maps = [found.geojson(view) for view in found.views if isinstance(view, RawMapView)]
     return next((one for one in maps if one != NULL and is_object(one)), None)
 
 
@@ -191,7 +191,7 @@ class ViewFiles:
             "narrow" if choice_parameter(request.http, "size", ("wide", "narrow")) == "narrow" else "wide"
         )
         view = await self._view(request, caller)
-        if not isinstance(view, ChartView):
+        if not isinstance(view, RawChartView):
             raise not_found()
         try:
             drawn = await chart_renderer().draw(safe_spec(view.spec, room), theme)
@@ -204,9 +204,9 @@ class ViewFiles:
     async def image_or_file(self, request: PageRequest, caller: Caller) -> Response:
         """Send an image to display; a file, or an unknown image, to save."""
         view = await self._view(request, caller)
-        if isinstance(view, FileView):
+        if isinstance(view, RawFileView):
             return Response(view.data, headers=attachment_headers(view.name), media_type=download_type(view.media_type))
-        if not isinstance(view, ImageView):
+        if not isinstance(view, RawImageView):
             raise not_found()
         picture = image_info(view.data, view.media_type)
         if picture is None or "download" in request.query_params:
@@ -217,7 +217,7 @@ class ViewFiles:
             )
         return Response(view.data, headers=_SANDBOX_HEADERS, media_type=picture.media_type)
 
-    async def _view(self, request: PageRequest, caller: Caller) -> AnyView | None:
+    async def _view(self, request: PageRequest, caller: Caller) -> AnyRawView | None:
         number = request.path_params["number"]
         if not _VIEW_NUMBER.fullmatch(number) or int(number) > MAX_VIEWS:
             raise not_found()

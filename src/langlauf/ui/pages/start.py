@@ -15,9 +15,9 @@ from langlauf.domain.read_models import JobFilter
 from langlauf.problems import not_found
 from langlauf.service.control import NotTerminal
 from langlauf.ui.form_fields import field_text
-from langlauf.ui.form_validation import FieldError
+from langlauf.ui.form_validation import FormFieldError
 from langlauf.ui.formatting import display_state
-from langlauf.ui.job_input import EarlierJob, find_earlier_job, job_subjects, prefilled_fields
+from langlauf.ui.job_input import PrefillSource, find_earlier_job, job_subjects, prefilled_fields
 from langlauf.ui.page_request import PageRequest
 from langlauf.ui.pages.submit_form import (
     NOTIFY_FIELDS,
@@ -57,7 +57,7 @@ class FormState(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     #: texts and errors by HTML name
     texts: Mapping[str, str]
-    errors: Mapping[str, FieldError] = {}
+    errors: Mapping[str, FormFieldError] = {}
     #: fields whose values look like secrets and were not copied from the earlier job
     hidden: list[str] = []
 
@@ -146,7 +146,7 @@ class StartPage:
         form: FormState,
         *,
         outcome: SubmitOutcome | None = None,
-        earlier: EarlierJob | None = None,
+        earlier: PrefillSource | None = None,
         missing_analysis: str = "",
     ) -> Response:
         outcome = outcome or SubmitOutcome()

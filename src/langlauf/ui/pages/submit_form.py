@@ -23,7 +23,7 @@ from langlauf.service.submit import SubmitService
 from langlauf.settings import Settings
 from langlauf.ui.form_fields import CHECKED, FieldChoice, FieldKind, FormField, form_fields
 from langlauf.ui.form_validation import (
-    FieldError,
+    FormFieldError,
     FormValues,
     field_error,
     mail_address_error,
@@ -112,7 +112,7 @@ class SubmitOutcome(msgspec.Struct, frozen=True, kw_only=True):
     #: the unfinished job that this one would duplicate
     duplicate: JobRecord | None = None
     #: errors by HTML name; the empty name for those of no field
-    errors: dict[str, FieldError] = {}
+    errors: dict[str, FormFieldError] = {}
     #: the error code of a refusal that is not an error of the form
     refused: str = ""
     status: int = 200

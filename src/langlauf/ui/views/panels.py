@@ -24,14 +24,14 @@ from langlauf.ui.views.map_drawing import map_drawing
 from langlauf.ui.views.markdown import MAX_MARKDOWN, markdown_html
 from langlauf.ui.views.raw_json import mask_secrets, members
 from langlauf.ui.views.stored_views import (
-    AnyView,
-    ChartView,
-    FileView,
-    ImageView,
-    MapView,
-    MarkdownView,
+    AnyRawView,
+    RawChartView,
+    RawFileView,
+    RawImageView,
+    RawMapView,
+    RawMarkdownView,
+    RawTableView,
     ResultViews,
-    TableView,
     result_views,
 )
 from langlauf.ui.views.table import MAX_ROWS, table_data, tree_steps
@@ -102,7 +102,7 @@ class PanelRenderer:
             panels.append(Panel(name=f"{_view_kind(view)}-{number}", title=title, html=html))
         return [*panels, Panel(name="json", title="JSON", html=self._json(request, found.payload))]
 
-    async def _drawn(self, place: PanelContext, found: ResultViews, view: AnyView) -> Markup:
+    async def _drawn(self, place: PanelContext, found: ResultViews, view: AnyRawView) -> Markup:
         """Render a view; an error in one does not affect the others."""
         try:
             return await self._view(place, found, view)
@@ -110,23 +110,23 @@ class PanelRenderer:
             log_event(LogEvent.REQUEST_FAILED, logging.WARNING, error=error, request_id=place.request.request_id)
             return self._html(place, "unreadable")
 
-    async def _view(self, place: PanelContext, found: ResultViews, view: AnyView) -> Markup:
-        by_kind: dict[type[AnyView], Callable[[PanelContext, ResultViews, Any], Awaitable[Markup]]] = {
-            TableView: self._table,
-            ChartView: self._chart,
-            MapView: self._map,
-            MarkdownView: self._markdown,
-            ImageView: self._image,
-            FileView: self._file,
+    async def _view(self, place: PanelContext, found: ResultViews, view: AnyRawView) -> Markup:
+        by_kind: dict[type[AnyRawView], Callable[[PanelContext, ResultViews, Any], Awaitable[Markup]]] = {
+            RawTableView: self._table,
+            RawChartView: self._chart,
+            RawMapView: self._map,
+            RawMarkdownView: self._markdown,
+            RawImageView: self._image,
+            RawFileView: self._file,
         }
         draw = by_kind.get(type(view))
         return self._html(place, "unreadable") if draw is None else await draw(place, found, view)
 
-    async def _table(self, place: PanelContext, found: ResultViews, view: TableView) -> Markup:
+    async def _table(self, place: PanelContext, found: ResultViews, view: RawTableView) -> Markup:
         rows = await asyncio.to_thread(found.rows, view)
         return self._html(place, "table", grid=table_data(rows, view.columns), most=MAX_ROWS)
 
-    async def _chart(self, place: PanelContext, _: ResultViews, view: ChartView) -> Markup:
+    async def _chart(self, place: PanelContext, _: ResultViews, view: RawChartView) -> Markup:
         tables = [table_data(rows, []) for rows in chart_rows(view.spec)]
         try:
             spec = safe_spec(view.spec)
@@ -142,21 +142,21 @@ class PanelRenderer:
             place, "chart", **values, alt=view.summary, axes=chart_axes(spec), title=view.title, tables=tables
         )
 
-    async def _map(self, place: PanelContext, found: ResultViews, view: MapView) -> Markup:
+    async def _map(self, place: PanelContext, found: ResultViews, view: RawMapView) -> Markup:
         features = await asyncio.to_thread(lambda: map_features(found.geojson(view)))
         plan = await asyncio.to_thread(map_drawing, features)
         rows = [one.properties for one in features.drawn if members(one.properties)]
         return self._html(place, "map", plan=plan, features=features, grid=table_data(rows, []) if rows else None)
 
-    async def _markdown(self, place: PanelContext, _: ResultViews, view: MarkdownView) -> Markup:
+    async def _markdown(self, place: PanelContext, _: ResultViews, view: RawMarkdownView) -> Markup:
         html = await asyncio.to_thread(markdown_html, view.text[:MAX_MARKDOWN])
         return self._html(place, "markdown", text=html, cut=len(view.text) > MAX_MARKDOWN)
 
-    async def _image(self, place: PanelContext, _: ResultViews, view: ImageView) -> Markup:
+    async def _image(self, place: PanelContext, _: ResultViews, view: RawImageView) -> Markup:
         picture = image_info(view.data, view.media_type)
         return self._html(place, "image", picture=picture, view=view, size=format_size(len(view.data)))
 
-    async def _file(self, place: PanelContext, _: ResultViews, view: FileView) -> Markup:
+    async def _file(self, place: PanelContext, _: ResultViews, view: RawFileView) -> Markup:
         return self._html(place, "file", view=view, size=format_size(len(view.data)))
 
     def _json(self, request: PageRequest, payload: Raw) -> Markup:
@@ -172,5 +172,5 @@ class PanelRenderer:
         return Markup(text)  # noqa: S704 - a template's own output, escaped when it was made
 
 
-def _view_kind(view: AnyView) -> str:
+def _view_kind(view: AnyRawView) -> str:
     return str(view.__struct_config__.tag)

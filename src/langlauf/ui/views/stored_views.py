@@ -25,13 +25,13 @@ from langlauf.ui.views.raw_json import (
 )
 
 
-class StoredView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
+class RawView(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     """A view of a result."""
 
     title: str = ""
 
 
-class TableView(StoredView, frozen=True, kw_only=True, tag="table"):
+class RawTableView(RawView, frozen=True, kw_only=True, tag="table"):
     """Rows, inline or in the payload."""
 
     rows: Raw = NULL
@@ -39,27 +39,27 @@ class TableView(StoredView, frozen=True, kw_only=True, tag="table"):
     columns: list[Column] = []
 
 
-class ChartView(StoredView, frozen=True, kw_only=True, tag="chart"):
+class RawChartView(RawView, frozen=True, kw_only=True, tag="chart"):
     """A Vega-Lite specification."""
 
     spec: Raw
     summary: str = ""
 
 
-class MapView(StoredView, frozen=True, kw_only=True, tag="map"):
+class RawMapView(RawView, frozen=True, kw_only=True, tag="map"):
     """GeoJSON, inline or in the payload."""
 
     geojson: Raw = NULL
     at: str | None = None
 
 
-class MarkdownView(StoredView, frozen=True, kw_only=True, tag="markdown"):
+class RawMarkdownView(RawView, frozen=True, kw_only=True, tag="markdown"):
     """A Markdown text."""
 
     text: str
 
 
-class ImageView(StoredView, frozen=True, kw_only=True, tag="image"):
+class RawImageView(RawView, frozen=True, kw_only=True, tag="image"):
     """An image."""
 
     media_type: str
@@ -67,7 +67,7 @@ class ImageView(StoredView, frozen=True, kw_only=True, tag="image"):
     alt: str = ""
 
 
-class FileView(StoredView, frozen=True, kw_only=True, tag="file"):
+class RawFileView(RawView, frozen=True, kw_only=True, tag="file"):
     """A file to download."""
 
     name: str
@@ -75,13 +75,13 @@ class FileView(StoredView, frozen=True, kw_only=True, tag="file"):
     data: bytes
 
 
-class UnreadableView(StoredView, frozen=True, kw_only=True, tag="unreadable"):
+class UnreadableView(RawView, frozen=True, kw_only=True, tag="unreadable"):
     """A view of an unknown kind."""
 
 
-AnyView = TableView | ChartView | MapView | MarkdownView | ImageView | FileView | UnreadableView
-_VIEW_DECODER: msgspec.json.Decoder[AnyView] = msgspec.json.Decoder(
-    TableView | ChartView | MapView | MarkdownView | ImageView | FileView
+AnyRawView = RawTableView | RawChartView | RawMapView | RawMarkdownView | RawImageView | RawFileView | UnreadableView
+_VIEW_DECODER: msgspec.json.Decoder[AnyRawView] = msgspec.json.Decoder(
+    RawTableView | RawChartView | RawMapView | RawMarkdownView | RawImageView | RawFileView
 )
 
 
@@ -89,17 +89,17 @@ class ResultViews(msgspec.Struct, frozen=True, kw_only=True):
     """All views of a snapshot, in order; pages and addresses number them from 1."""
 
     payload: Raw
-    views: list[AnyView]
+    views: list[AnyRawView]
 
-    def rows(self, table: TableView) -> list[Raw]:
+    def rows(self, table: RawTableView) -> list[Raw]:
         """Return the rows of a table."""
         return items(_resolve_pointer(self.payload, table.rows, table.at))
 
-    def geojson(self, shown: MapView) -> Raw:
+    def geojson(self, shown: RawMapView) -> Raw:
         """Return the GeoJSON of a map."""
         return _resolve_pointer(self.payload, shown.geojson, shown.at)
 
-    def view(self, number: int) -> AnyView | None:
+    def view(self, number: int) -> AnyRawView | None:
         """Return the view with this number, or None."""
         return self.views[number - 1] if 0 < number <= len(self.views) else None
 
@@ -112,7 +112,7 @@ def result_views(stored: StoredResult) -> ResultViews:
     return ResultViews(payload=payload, views=[_parse_view(one) for one in given])
 
 
-def _parse_view(text: Raw) -> AnyView:
+def _parse_view(text: Raw) -> AnyRawView:
     try:
         return _VIEW_DECODER.decode(text)
     except (msgspec.MsgspecError, RecursionError):
@@ -120,15 +120,15 @@ def _parse_view(text: Raw) -> AnyView:
         return UnreadableView(title=raw_text(title) if is_text(title) else "")
 
 
-def _suggested_views(payload: Raw) -> list[AnyView]:
-    views: list[AnyView] = []
+def _suggested_views(payload: Raw) -> list[AnyRawView]:
+    views: list[AnyRawView] = []
     shape = suggest_views(payload)
     if shape.map_at is not None:
-        views.append(MapView(at=shape.map_at))
+        views.append(RawMapView(at=shape.map_at))
     if shape.chart is not None:
-        views.append(ChartView(spec=shape.chart))
+        views.append(RawChartView(spec=shape.chart))
     if shape.table_at is not None:
-        views.append(TableView(at=shape.table_at))
+        views.append(RawTableView(at=shape.table_at))
     return views
 
 
