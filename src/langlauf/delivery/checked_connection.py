@@ -20,6 +20,10 @@ from langlauf.domain.errors import WebhookUrlRefused
 from langlauf.domain.ssrf import Address, Network, unwrap_mapped
 from langlauf.domain.webhook import WebhookUrl, check_address
 
+#: All addresses are checked, but a connection is attempted to this many at most.
+_MOST_TRIED = 4
+_FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
+
 
 class TooManyLookups(OSError):
     """The limit of concurrent DNS lookups is reached; try again later."""
@@ -67,11 +71,6 @@ def _look_up(host: str) -> list[Address]:
     except UnicodeError as error:
         raise OSError(str(error)) from None
     return list(dict.fromkeys(unwrap_mapped(ip_address(socket_address[0])) for *_, socket_address in found))
-
-
-#: All addresses are checked, but a connection is attempted to this many at most.
-_MOST_TRIED = 4
-_FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 
 
 class ConnectionPolicy(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,6 +12,10 @@ from langlauf.domain.health import WorkerReport
 from langlauf.domain.instant import Instant
 from langlauf.domain.read_models import JobView, PastRun, ResultView
 
+#: Bounds of the search: inputs compared per step, and steps.
+RUNS_AT_ONCE = 50
+MOST_STEPS = 10
+
 
 class AttemptReads(Protocol):
     """Reads of attempts within one org; see `TenantReads`."""
@@ -51,11 +55,6 @@ class AttemptStore(Protocol):
     async def record(self, lease: Lease, write: Write) -> WriteResult: ...
 
     def tenant(self, org_id: str) -> AttemptReads: ...
-
-
-#: Bounds of the search: inputs compared per step, and steps.
-RUNS_AT_ONCE = 50
-MOST_STEPS = 10
 
 
 async def find_previous_result(reads: AttemptReads, analysis: Analysis, match: str) -> str | None:

@@ -47,6 +47,8 @@ from langlauf.worker.processes.process import ChildProcess, ProcessDied
 
 #: How a function ended by itself; None if its attempt is stale.
 ExecutionEnd = Completed | Failed | Failure | Crashed | None
+#: Time for a coroutine to handle its cancellation at a release, after the grace of the shutdown.
+_RELEASE_GRACE = 0.2
 
 
 class Execution(Protocol):
@@ -57,10 +59,6 @@ class Execution(Protocol):
 
     async def stop(self, why: StopReason) -> None:
         """Stop the function; returns when it has ended, or is abandoned after its grace."""
-
-
-#: Time for a coroutine to handle its cancellation at a release, after the grace of the shutdown.
-_RELEASE_GRACE = 0.2
 
 
 class CoroutineExecution:

@@ -48,7 +48,7 @@ def format_trace(error: BaseException) -> str:
         if id(one) in seen:
             continue
         seen.add(id(one))
-        frames = "".join(_Folded(traceback.extract_tb(one.__traceback__, -_MOST_FRAMES)).format())
+        frames = "".join(_FoldedTrace(traceback.extract_tb(one.__traceback__, -_MOST_FRAMES)).format())
         parts.append(f"{_HEAD if frames else ''}{frames}{exception_text(one)}\n")
         if isinstance(one, BaseExceptionGroup):
             waiting += one.exceptions[:_MOST_ERRORS]
@@ -57,7 +57,7 @@ def format_trace(error: BaseException) -> str:
     return clean_tail(_BEFORE.join(reversed(parts)), _LONGEST_TRACE)
 
 
-class _Folded(traceback.StackSummary):
+class _FoldedTrace(traceback.StackSummary):
     """Frames without those of libraries, which are counted; the last frame is always shown."""
 
     def format(self) -> list[str]:

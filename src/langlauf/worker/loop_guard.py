@@ -31,11 +31,17 @@ INSIDE_ATTEMPT: ContextVar[str | None] = ContextVar("langlauf_inside_attempt", d
 INTERRUPT = signal.SIGURG
 _NAME_BYTES = 120
 _STEP = struct.Struct(f"=d{_NAME_BYTES}s")
-_STEP_BYTES = _STEP.size
 _OURS = str(Path(__file__).parents[1]) + os.sep
 _BUNDLED = _OURS + "bundled" + os.sep
 _STANDARD, _INSTALLED = str(Path(os.__file__).parent) + os.sep, os.sep + "site-packages" + os.sep
 _SHOWN_PARTS = 2
+_PAGE = mmap.PAGESIZE
+_MOST_BYTES = 16_384
+_FRAME = re.compile(r'^  File "(.+)", line (\d+) in ', re.MULTILINE)
+#: Signals that the code of a program causes itself.
+_OWN = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT)
+#: As a share of a lease: a step that had lasted this long when the worker ended had blocked the loop.
+_BLOCKED = 0.5
 
 
 class LoopBlocked(BaseException):
@@ -52,7 +58,7 @@ class LoopStep(NamedTuple):
 class _StepRecord:
     """Where the current step is recorded: memory of this process, or memory that outlives it."""
 
-    buffer: Any = bytearray(_STEP_BYTES)
+    buffer: Any = bytearray(_STEP.size)
 
 
 def record_steps_in(buffer: Any) -> None:
@@ -193,15 +199,6 @@ def _describe_place(frames: list[tuple[str, int]]) -> str | None:
     return f"{'/'.join(Path(file).parts[-_SHOWN_PARTS:])}:{line}"
 
 
-_PAGE = mmap.PAGESIZE
-_MOST_BYTES = 16_384
-_FRAME = re.compile(r'^  File "(.+)", line (\d+) in ', re.MULTILINE)
-#: Signals that the code of a program causes itself.
-_OWN = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT)
-#: As a share of a lease: a step that had lasted this long when the worker ended had blocked the loop.
-_BLOCKED = 0.5
-
-
 def record_crashes_in(descriptor: int) -> None:
     """Record steps, and the stacks of all threads at a crash. Called in the worker process."""
     record_steps_in(mmap.mmap(descriptor, _PAGE))
@@ -222,9 +219,8 @@ class CrashRecord:
 
     def __init__(self) -> None:
         self.descriptor = _new_file()
-        os.write(
-            self.descriptor, bytes(_PAGE)
-        )  # allocated now: without space, the first record would be a fatal SIGBUS
+        # Allocated now: without space, the first record of a step would be a fatal SIGBUS.
+        os.write(self.descriptor, bytes(_PAGE))
 
     def close(self) -> None:
         """Close the file."""

@@ -39,6 +39,12 @@ AttemptEnd = Completed | Failed | Retry | Crashed | Canceled | Released
 _WRITE_AGAIN_SECONDS = 0.5
 #: The end of an attempt whose own end the store refuses.
 _UNWRITABLE = Failed(code="result_unstorable", message="The store refused how the attempt ended.", retryable=False)
+_INJECTED_FAILURES: Mapping[str, tuple[str, RetryHint]] = {
+    "__timeout__": ("timeout", "retry_with_backoff"),
+    "__internal__": ("internal", "retry_with_backoff"),
+    "__address_intel__": ("address_intel", "check_input_and_retry"),
+}
+_INJECTED_SUCCESS = "__ok__"
 
 
 class Runner:
@@ -200,23 +206,15 @@ async def _count_if_ended(analysis: str, lease: Lease, store: AttemptStore) -> N
             ENDS.add(analysis, view.job.status, code_label(view.job.error_code))
 
 
-_FAILURES: Mapping[str, tuple[str, RetryHint]] = {
-    "__timeout__": ("timeout", "retry_with_backoff"),
-    "__internal__": ("internal", "retry_with_backoff"),
-    "__address_intel__": ("address_intel", "check_input_and_retry"),
-}
-_SUCCESS = "__ok__"
-
-
 def injected_outcome(values: Mapping[str, Any]) -> Completed | Failed | None:
     """Fault injection for end-to-end tests: return the outcome that the query names, or None."""
     query = values.get("query")
-    if query == _SUCCESS:
+    if query == _INJECTED_SUCCESS:
         payload = msgspec.json.encode({"forced": True, "query": query}).decode()
         return Completed(result_id=new_id(), payload=payload)
-    if not isinstance(query, str) or query not in _FAILURES:
+    if not isinstance(query, str) or query not in _INJECTED_FAILURES:
         return None
-    code, hint = _FAILURES[query]
+    code, hint = _INJECTED_FAILURES[query]
     return Failed(
         code=code,
         message=f"forced {code} by fault injection",

@@ -29,6 +29,26 @@ _DEATH_SECONDS = 2.0
 _KILL_SECONDS = 0.5
 #: A supervisor that reads nothing for this long is replaced.
 _STUCK_SECONDS = 5.0
+#: `*` at the end of a name matches any rest.
+PASSED_ON = (
+    # to find programs, libraries and folders
+    *("PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHON*", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV"),
+    *("HOME", "USER", "LOGNAME", "SHELL", "TERM", "PWD", "TMPDIR", "TEMP", "TMP", "XDG_*", "HOSTNAME"),
+    # language and time
+    *("LANG", "LANGUAGE", "LC_*", "TZ", "TZDIR"),
+    # threads, cores, memory and devices of libraries that compute
+    *("OMP_*", "OPENBLAS_*", "GOTO_*", "MKL_*", "BLIS_*", "VECLIB_*", "NUMEXPR_*", "NUMBA_*", "KMP_*", "MALLOC_*"),
+    *("POLARS_MAX_THREADS", "RAYON_NUM_THREADS", "CUDA_*", "NVIDIA_*", "HIP_*", "ROCR_*", "MPLBACKEND", "MPLCONFIGDIR"),
+    # proxies and certificates
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"),
+    # tracing, and what the bundled analyses read
+    *("OTEL_*", "LANGLAUF_ADDRESS_TABLE"),
+)
+#: Exceptions from the list above, which may hold a key.
+_WITHHELD = ("OTEL_*HEADERS",)
+#: A URL with a password.
+_PASSWORD = re.compile(r"://[^\s/@]*:[^\s/@]+@")
 
 
 class SupervisedProcess:
@@ -223,28 +243,6 @@ def _kill(process: SupervisedProcess) -> None:
 def _close_all(descriptors: list[int]) -> None:
     for descriptor in descriptors:
         os.close(descriptor)
-
-
-#: `*` at the end of a name matches any rest.
-PASSED_ON = (
-    # to find programs, libraries and folders
-    *("PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHON*", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV"),
-    *("HOME", "USER", "LOGNAME", "SHELL", "TERM", "PWD", "TMPDIR", "TEMP", "TMP", "XDG_*", "HOSTNAME"),
-    # language and time
-    *("LANG", "LANGUAGE", "LC_*", "TZ", "TZDIR"),
-    # threads, cores, memory and devices of libraries that compute
-    *("OMP_*", "OPENBLAS_*", "GOTO_*", "MKL_*", "BLIS_*", "VECLIB_*", "NUMEXPR_*", "NUMBA_*", "KMP_*", "MALLOC_*"),
-    *("POLARS_MAX_THREADS", "RAYON_NUM_THREADS", "CUDA_*", "NVIDIA_*", "HIP_*", "ROCR_*", "MPLBACKEND", "MPLCONFIGDIR"),
-    # proxies and certificates
-    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
-    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"),
-    # tracing, and what the bundled analyses read
-    *("OTEL_*", "LANGLAUF_ADDRESS_TABLE"),
-)
-#: Exceptions from the list above, which may hold a key.
-_WITHHELD = ("OTEL_*HEADERS",)
-#: A URL with a password.
-_PASSWORD = re.compile(r"://[^\s/@]*:[^\s/@]+@")
 
 
 def child_environment(environment: Mapping[str, str], listed: Sequence[str]) -> dict[str, str]:
