@@ -242,7 +242,7 @@ class EarlierTable:
         had = None if found is None else set(found["grantees"])
         closed = [role for role in ("public", "anon") if (had is None or role in had) and role in ("public", *roles)]
         if closed:
-            yield Step("nobody else may call it", f"REVOKE ALL ON FUNCTION {name} FROM {', '.join(closed)}")
+            yield Step("no other role may call it", f"REVOKE ALL ON FUNCTION {name} FROM {', '.join(closed)}")
         for role in _CALLERS:
             if role in roles and (had is None or role not in had):
                 yield Step(f"{role} may call it", f"GRANT EXECUTE ON FUNCTION {name} TO {role}")

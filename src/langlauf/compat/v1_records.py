@@ -303,8 +303,8 @@ class _Reader:
         if lost.event_seq == job.event_seq:
             return lost, events
         text = msgspec.json.encode(facts).decode()
-        told = make_event(self._owner, lost.event_seq, kind, self._now, actor="system", payload=text)
-        return lost, [*events, told]
+        event = make_event(self._owner, lost.event_seq, kind, self._now, actor="system", payload=text)
+        return lost, [*events, event]
 
     def _refuse_nul(self, record: ImportedJob) -> None:
         for part in (record.job, *record.events, *(one.snapshot for one in record.results), *record.notifications):

@@ -88,5 +88,5 @@ def inbox_page(messages: list[InboxMessage], limit: int) -> InboxPage:
 
 
 def unread_walk(most: int) -> int:
-    """Return how many messages are looked at to find so many that nobody has seen."""
+    """Return how many messages are scanned to find so many unread ones."""
     return most * _SEEN_PER_UNREAD

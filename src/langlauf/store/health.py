@@ -78,7 +78,7 @@ class StoreHealth:
         self._look = look
         self._inspect = inspect
         self._lock = threading.Lock()
-        self._ailment: StoreProblem | None = None
+        self._problem: StoreProblem | None = None
         self._since = 0.0
         self._refused = 0
         #: a server logs problems; a command prints its error
@@ -87,22 +87,22 @@ class StoreHealth:
     @property
     def problem(self) -> StoreProblem | None:
         """What is wrong right now; None where all is well."""
-        return self._ailment
+        return self._problem
 
     @property
     def damaged(self) -> bool:
         """Whether nothing may be written any more."""
-        return self._ailment is StoreProblem.DAMAGED
+        return self._problem is StoreProblem.DAMAGED
 
     def report(self, problem: StoreProblem, reason: str, *, count: int = 1) -> StoreUnhealthy:
         """Note that so many operations failed, and return the error for their callers. Logged when it is new."""
         with self._lock:
             self._refused += count
-            known = self._ailment in (problem, StoreProblem.DAMAGED)
-            if self._ailment is None:
+            known = self._problem in (problem, StoreProblem.DAMAGED)
+            if self._problem is None:
                 self._since = monotonic()
             if not known:
-                self._ailment = problem
+                self._problem = problem
         if not known and self._serving:
             remedy = PROBLEM_TEXTS[problem].remedy
             log_event(LogEvent.STORE_UNAVAILABLE, logging.ERROR, problem=problem.value, reason=reason, next=remedy)
@@ -111,7 +111,7 @@ class StoreHealth:
     async def look(self) -> StoreProblem | None:
         """Notice what can be noticed without a write, and return what is wrong."""
         await self._look()
-        return self._ailment
+        return self._problem
 
     async def admit(self) -> None:
         """Raise `StoreUnavailable`, with the remedy, where a program that starts should not serve this store."""
@@ -119,7 +119,7 @@ class StoreHealth:
             await self._inspect()
             await self._probe()
         except StoreUnhealthy as error:
-            raise StoreUnavailable(f"{error}: {PROBLEM_TEXTS[self._ailment or StoreProblem.AWAY].remedy}") from error
+            raise StoreUnavailable(f"{error}: {PROBLEM_TEXTS[self._problem or StoreProblem.AWAY].remedy}") from error
         self._serving = True
 
     async def watch(self) -> None:
@@ -134,9 +134,9 @@ class StoreHealth:
 
     def _recover(self) -> None:
         with self._lock:
-            if self._ailment is None or self.damaged:
+            if self._problem is None or self.damaged:
                 return
-            was, refused = self._ailment, self._refused
+            was, refused = self._problem, self._refused
             seconds = monotonic() - self._since
-            self._ailment, self._refused = None, 0
+            self._problem, self._refused = None, 0
         log_event(LogEvent.STORE_BACK, problem=was.value, seconds=round(seconds, 1), refused=refused)

@@ -16,7 +16,7 @@ from langlauf.store.blobs.payloads import Payloads
 
 
 class StoreIdentity(NamedTuple):
-    """Tells a store from its copies. Two identities with an equal field are the same store."""
+    """Distinguishes a store from its copies. Two identities with an equal field are the same store."""
 
     #: for people: the host and the path of a file, or the name and the server of a database
     place: str
@@ -24,7 +24,7 @@ class StoreIdentity(NamedTuple):
     mark: str
 
 
-#: The purpose of the secret that tells a store from its restored backups: a restore draws a new one.
+#: The purpose of the secret that distinguishes a store from its restored backups: a restore draws a new one.
 INSTANCE = "blob owner"
 #: No key of an org contains it: they have no dots.
 _NAME = "owner.mark"

@@ -153,8 +153,8 @@ class Transaction:
         self, key: Key, event_seq: int, kind: ResultKind, seq: int, percent: int, write: SnapshotWrite
     ) -> None:
         """Append a snapshot of a job and its event."""
-        told = json_text({"result_id": write.result_id, "result_seq": seq, "progress_percent": percent})
-        self.event(key, event_seq, EventType.COMPLETED if kind == "final" else EventType.PARTIAL, "worker", told)
+        payload = json_text({"result_id": write.result_id, "result_seq": seq, "progress_percent": percent})
+        self.event(key, event_seq, EventType.COMPLETED if kind == "final" else EventType.PARTIAL, "worker", payload)
         job, org, _ = key
         ref = None if write.payload_ref == INLINE_REF else write.payload_ref
         row = (job, seq, org, write.result_id, kind, SCHEMA_VERSION, ref, self.now, write.summary)

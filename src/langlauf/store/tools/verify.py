@@ -47,10 +47,10 @@ RULES: dict[str, Rule] = {
     "one_final_event": Rule("An ended job has exactly one final event, any other job none."),
     "state_matches_events": Rule("A job is in the state that its log leads to."),
     "progress_never_falls": Rule("Progress never falls along the log, and reaches 100 at completion alone."),
-    "progress_told": Rule("A job's progress is what its log told last: no change without an event."),
+    "progress_told": Rule("A job's progress is that of its last event: no change without an event."),
     "snapshots_told": Rule("Every snapshot has its event, with result_id, result_seq and progress_percent."),
-    "attempts_told": Rule("A job has as many attempts as its log tells of starts."),
-    "retries_told": Rule("A job has as many retries as its log tells of."),
+    "attempts_told": Rule("A job has as many attempts as its log has starts."),
+    "retries_told": Rule("A job has as many retries as its log has."),
     "limits_told": Rule("A job that reached a bound says so in one event, and has no progress or partial past it."),
     "no_secrets": Rule("No event, no error text and no reply holds something that looks like a secret."),
     # a job's row
@@ -67,7 +67,7 @@ RULES: dict[str, Rule] = {
     "payload_hash": Rule("request_payload_hash is the hash of the job's analysis and input."),
     "error_codes": Rule("Error codes are in lower snake case."),
     "json_values": Rule("What is kept as JSON is JSON."),
-    "results_named": Rule("An event that tells of a snapshot names one of its job."),
+    "results_named": Rule("An event about a snapshot names one of its job."),
     # leases
     "lease_or_next_attempt": Rule("A running or partial job has a lease or a time for its next attempt, never both."),
     "no_lease_at_rest": Rule("A job that waits or has ended has no lease and no next attempt."),
@@ -81,11 +81,11 @@ RULES: dict[str, Rule] = {
     "blobs_unchecked": Rule("Where LANGLAUF_BLOBS is not set, no payload is kept as a blob.", warning=True),
     "retired_after_end": Rule("Retention took only from ended jobs, and left a note of what it took."),
     # messages, lanes, keys
-    "in_app_message": Rule("What people are told of an end follows from the job: none is kept or read beside it."),
+    "in_app_message": Rule("In-app messages about an end are derived from the job: none is stored or read beside it."),
     "message_keys": Rule("A message's dedupe_key is made of its job, channel and template."),
-    "wishes_told": Rule("A job's end left exactly the messages that were wished for, at that very instant."),
+    "wishes_told": Rule("A job's end left exactly the messages of its subscriptions, at that very instant."),
     "message_receivers": Rule(
-        "A message goes where its job's wish or an endpoint of its own org says, and to no other."
+        "A message goes to a subscription of its job or an endpoint of its own org, and to no other."
     ),
     "delivery_states": Rule("What is sent says when, what waits says where to, and only what waits is claimed."),
     "delivery_log": Rule("Every delivery that arrived is in the log, and no attempt that was not made."),

@@ -259,8 +259,8 @@ CREATE TABLE feed_home (
 INSERT INTO feed_home (only_row, life, began_at)
 VALUES (1, lower(hex(randomblob(6))), CAST(unixepoch('now', 'subsec') * 1000000 AS INTEGER));
 
--- Messages that go out, and those for people that an earlier system left. What people are told of a job's end is not stored: it
--- follows from the job. A message knows where it goes: to an endpoint, or to the address that its job named. Messages of one
+-- Outgoing messages, and in-app messages of an earlier system. In-app messages about the end of a job are not stored: they are
+-- derived from the job. A message knows where it goes: to an endpoint, or to the address that its job named. Messages of one
 -- lane of an org wait for each other. A sender claims a message until `claimed_until`. Tries count from `tries_from` on.
 CREATE TABLE outbox (
     org_id          TEXT    NOT NULL,
@@ -478,7 +478,7 @@ CREATE TABLE workers (
     seen_at       INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- When each duty of upkeep last did what it is for, and where: a row per duty, written now and then. It belongs to no org, and
+-- When each maintenance duty last succeeded, and where: a row per duty, written now and then. It belongs to no org, and
 -- nothing but people depends on it.
 
 CREATE TABLE duties (
