@@ -68,7 +68,7 @@ def test_jobs_are_filtered_chosen_and_run_again_by_keyboard(site: Live, tab: Ope
     expect(page.get_by_role("button", name="Run again…")).to_be_disabled()
     page.locator("tr[data-job] input").first.focus()
     page.keyboard.press("Space")
-    expect(page.get_by_text("1 chosen")).to_be_visible()
+    expect(page.get_by_text("1 selected")).to_be_visible()
     page.get_by_label("Select all on this page").focus()
     page.keyboard.press("Space")
     page.get_by_role("button", name="Run again…").focus()
