@@ -74,16 +74,16 @@ def test_a_bad_value_is_refused_in_words(text: str, message: str, tmp_path: Path
 
 
 def test_what_is_not_installed_is_said_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever names a bucket reads what to install."""
+    """A bucket without the extra names the package to install."""
     monkeypatch.setitem(sys.modules, "obstore.store", None)
     with pytest.raises(SettingsError, match=r"pip install 'langlauf\[s3\]'"):
         open_blobs("s3://bucket", seconds=1)
 
 
 def test_a_store_in_memory_has_no_blobs(tmp_path: Path) -> None:
-    """They would outlive what they belong to, and nobody would ever take them away."""
+    """Its blobs would outlive it, and would never be collected."""
     settings = load_settings({"LANGLAUF_BLOBS": str(tmp_path / "blobs"), "LANGLAUF_STORE": "memory://"})
-    with pytest.raises(SettingsError, match="memory"):
+    with pytest.raises(SettingsError, match="lasting store"):
         asyncio.run(open_store(settings, Hints()))
 
 
