@@ -8,7 +8,7 @@ const locale = navigator.languages.find((one) => one.split("-")[0] === root.lang
 
 let offset = 0;
 
-/** Tells what the server's clock shows, so that ages are right where the reader's clock is not. */
+/** Returns the server's time, so that ages are right where the reader's clock is wrong. */
 export function heard(serverTime, at = Date.now()) {
   const time = Date.parse(serverTime);
   if (!Number.isNaN(time)) offset = time - at;
@@ -65,7 +65,7 @@ function sayZone() {
 
 function readClock() {
   const [visit] = performance.getEntriesByType("navigation");
-  if (visit?.transferSize === 0) return; // a page out of the browser's cache tells an old time
+  if (visit?.transferSize === 0) return; // a page from the browser's cache has an old time
   const age = visit ? Math.max(0, performance.now() - visit.responseStart) : 0;
   heard(document.querySelector("meta[name=langlauf-now]")?.content, Date.now() - age);
 }

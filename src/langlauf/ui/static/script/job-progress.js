@@ -180,7 +180,7 @@ class Follower {
     this.take(job);
   }
 
-  /** Takes over what is known now and tells what is new. Progress never falls. */
+  /** Stores the newest state and announces changes. Progress never decreases. */
   take(job) {
     const old = this.job;
     if (old && job.event_seq < old.event_seq) return;
@@ -424,7 +424,7 @@ export class JobProgress extends HTMLElement {
     return status === "failed" ? message ?? code ?? this.#t(status) : "";
   }
 
-  /** Milestones, for whoever listens: states, each quarter, versions now and then. */
+  /** Announces milestones: states, every 25 %, and some versions. */
   #say(text) {
     put(this.#parts.status, text);
   }

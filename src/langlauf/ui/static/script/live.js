@@ -9,7 +9,7 @@ const PAUSED = "langlauf.paused";
 const BETWEEN_FETCHES = 500;
 const POLL = 5_000;
 const FETCH_SECONDS = 15_000;
-// A tab that nobody looks at for so long is left alone until somebody does.
+// A tab that was hidden for this long is not updated until it is visible again.
 const HIDDEN = 300_000;
 const POLL_AFTER = 3;
 // How long "Completed" is shown before its result is.

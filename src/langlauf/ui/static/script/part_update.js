@@ -1,4 +1,4 @@
-// Puts what the server shows now in the place of what it showed before, part by part. What somebody is busy with stays.
+// Replaces the parts of a page with newer ones from the server. A part with the focus or a selection stays.
 
 // The parts as the server sent them: other scripts change what is on the page, times for example.
 const served = new Map();
@@ -7,7 +7,7 @@ export function remember(page) {
   for (const part of page.querySelectorAll("[data-part]")) served.set(part.id, part.outerHTML);
 }
 
-// Whether a part had to be left as it was, because somebody has their focus or a selection in it.
+// Whether a part was left as it was, because the focus or a selection is in it.
 export function swap(next) {
   let held = false;
   for (const part of next.querySelectorAll("[data-part]")) {
@@ -30,7 +30,7 @@ export function swap(next) {
 function isBusy(part) {
   if (part.querySelector("dialog[open]")) return true;
   const focus = document.activeElement;
-  // What was clicked with the mouse has the focus too, but nobody is finding their way from it.
+  // An element that was clicked with the mouse also has the focus, but the reader does not navigate from it.
   if (focus && part.contains(focus) && focus.matches(":focus-visible, input, textarea, select")) return true;
   const chosen = getSelection();
   return chosen !== null && !chosen.isCollapsed && chosen.containsNode(part, true);
