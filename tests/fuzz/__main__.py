@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from tests.fuzz.running import PER_OPERATION, fuzz, lines
+from tests.fuzz.runner import PER_OPERATION, fuzz, lines
 
 
 @click.command()

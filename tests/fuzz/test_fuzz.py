@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.fuzz.running import fuzz, lines
+from tests.fuzz.runner import fuzz, lines
 
 SEED = 20_260_302
 

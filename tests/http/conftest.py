@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from langlauf.domain.access import GRANTABLE_SCOPES
-from tests.http.closed import Closed, run_job
+from tests.http.keyed_server import KeyedServer, run_job
 from tests.support.keys import OPERATOR, bearer, make_key
 from tests.support.live import Live, live
 from tests.support.store_kinds import store_under_test
@@ -56,17 +56,17 @@ def server(store_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 @pytest.fixture(scope="module")
-def closed(store_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
+def closed(store_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeyedServer]:
     """Keys in the store, and an operator's token."""
     folder = tmp_path_factory.mktemp("keys")
     with store_under_test(store_kind, folder) as bed:
         admin = make_key(bed.place, "org-a", *GRANTABLE_SCOPES)
         settings = {"LANGLAUF_STORE": bed.place, "API_AUTH_TOKEN": OPERATOR, "LANGLAUF_SYNC_LIMIT": "20"}
         with live(folder, **settings) as running:
-            yield Closed(running, bed.place, admin.text)
+            yield KeyedServer(running, bed.place, admin.text)
 
 
 @pytest.fixture(scope="module")
-def job(closed: Closed) -> dict[str, Any]:
+def job(closed: KeyedServer) -> dict[str, Any]:
     """A job of org-a that has ended."""
     return run_job(closed.live, bearer(closed.admin))

@@ -9,7 +9,7 @@ import pytest
 from langlauf.api.operations import OPERATIONS, Operation
 from langlauf.clock import new_id
 from langlauf.domain.access import GRANTABLE_SCOPES
-from tests.http.closed import Closed, call, path_of, run_job, stable
+from tests.http.keyed_server import KeyedServer, call, path_of, run_job, stable
 from tests.http.test_errors import assert_problem
 from tests.support.keys import bearer, make_key
 from tests.support.live import GATES, live
@@ -20,12 +20,12 @@ STRANGERS: list[dict[str, str]] = [{}, {"X-Org-Id": "org-b"}, bearer("llk_wrong"
 
 
 @pytest.fixture(scope="module")
-def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeyedServer]:
     """A server with keys, where an id is enough to read."""
     folder = tmp_path_factory.mktemp("capability")
     admin = make_key(folder / "store.db", "org-a", *GRANTABLE_SCOPES)
     with live(folder, LANGLAUF_ACCESS="capability") as running:
-        yield Closed(running, folder / "store.db", admin.text)
+        yield KeyedServer(running, folder / "store.db", admin.text)
 
 
 def test_what_an_id_opens_is_a_short_list() -> None:
@@ -34,7 +34,7 @@ def test_what_an_id_opens_is_a_short_list() -> None:
 
 
 @pytest.mark.parametrize("operation", BY_ID, ids=lambda one: one.name)
-def test_whoever_has_the_id_reads(closed: Closed, job: dict[str, Any], operation: Operation) -> None:
+def test_whoever_has_the_id_reads(closed: KeyedServer, job: dict[str, Any], operation: Operation) -> None:
     """Without a key, with a wrong one, from another org: as its owner does. An id that is none stays 404."""
     same = {"X-Request-Id": "same"}
     owner = call(closed.live, operation, job, bearer(closed.admin, **same))
@@ -51,7 +51,7 @@ def test_whoever_has_the_id_reads(closed: Closed, job: dict[str, Any], operation
 
 
 @pytest.mark.parametrize("operation", OTHERS, ids=lambda one: one.name)
-def test_everything_else_stays_bound_to_its_tenant(closed: Closed, job: dict[str, Any], operation: Operation) -> None:
+def test_everything_else_needs_its_tenant(closed: KeyedServer, job: dict[str, Any], operation: Operation) -> None:
     """401 without a key; with one of another org what is not theirs is not there."""
     assert_problem(call(closed.live, operation, job, {}), 401, "unauthorized")
     if "{job_id}" in operation.path:
@@ -59,7 +59,7 @@ def test_everything_else_stays_bound_to_its_tenant(closed: Closed, job: dict[str
         assert_problem(call(closed.live, operation, job, bearer(other.text)), 404, "not_found")
 
 
-def test_a_header_that_cannot_be_read_is_still_refused(closed: Closed, job: dict[str, Any]) -> None:
+def test_a_header_that_cannot_be_read_is_still_refused(closed: KeyedServer, job: dict[str, Any]) -> None:
     """Nobody needs an org here, but one that is named must be one."""
     answer = closed.live.http.get(path_of(BY_ID[0], job), headers={"X-Org-Id": "a b"})
     assert_problem(answer, 400, "bad_request")
@@ -74,7 +74,7 @@ def test_an_id_is_no_way_around_the_rate(tmp_path: Path) -> None:
         assert_problem(server.http.get(path, headers={"X-Org-Id": "c"}), 429, "rate_limited")
 
 
-def test_the_document_says_that_an_id_is_enough(closed: Closed) -> None:
+def test_the_document_says_that_an_id_is_enough(closed: KeyedServer) -> None:
     """Nothing is asked for where an id opens, and a key everywhere else."""
     document = closed.live.http.get("/openapi.json").json()
     described = {one["operationId"]: one for path in document["paths"].values() for one in path.values()}
@@ -84,7 +84,7 @@ def test_the_document_says_that_an_id_is_enough(closed: Closed) -> None:
     assert not any({} in described[operation.name].get("security", []) for operation in OTHERS)
 
 
-def test_waiting_works_without_a_key(closed: Closed) -> None:
+def test_waiting_works_without_a_key(closed: KeyedServer) -> None:
     """A long poll of somebody who only has the id goes on for as long as it may."""
     gate = new_id()
     body = {"analysis": "gated", "input": {"gate": gate, "partials": 1}}

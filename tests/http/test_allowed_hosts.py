@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.http.closed import Closed
+from tests.http.keyed_server import KeyedServer
 from tests.http.test_errors import assert_problem
 from tests.support.keys import bearer
 from tests.support.live import Live, live
@@ -64,7 +64,7 @@ def test_the_public_name_is_known(named: Live) -> None:
     assert named.http.get("/analyze/jobs", headers={"Host": "evil.example"}).status_code == 403
 
 
-def test_with_keys_a_name_opens_nothing_by_itself(closed: Closed) -> None:
+def test_with_keys_a_name_opens_nothing_by_itself(closed: KeyedServer) -> None:
     """So any will do: the key does not come by itself."""
     response = closed.live.http.get("/analyze/jobs", headers={"Host": "any.example", **bearer(closed.admin)})
     assert response.status_code == 200

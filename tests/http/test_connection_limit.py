@@ -10,7 +10,7 @@ import pytest
 
 from langlauf.clock import new_id
 from langlauf.server.connection_limit import RESERVE
-from tests.http.test_waits import synchronous
+from tests.http.test_synchronous import synchronous
 from tests.support.live import GATES, Live, live
 from tests.support.processes import eventually
 from tests.support.raw_http import RawConnection, get, post

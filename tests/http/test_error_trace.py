@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.http.closed import Closed
+from tests.http.keyed_server import KeyedServer
 from tests.support.keys import OPERATOR, bearer
 from tests.support.live import Live, live
 
@@ -13,7 +13,7 @@ _FRAME = 'in failing\n    raise RuntimeError(f"broken {how}")'
 
 
 @pytest.fixture(scope="module")
-def failed(closed: Closed) -> dict[str, Any]:
+def failed(closed: KeyedServer) -> dict[str, Any]:
     """A job of org-a that ended with a mistake of its analysis."""
     http, headers = closed.live.http, bearer(closed.admin)
     body = {"analysis": "failing", "input": {"how": "bug"}, "options": {"async_mode": {"requested": True}}}
@@ -24,7 +24,7 @@ def failed(closed: Closed) -> dict[str, Any]:
 
 
 @pytest.mark.both_stores
-def test_the_operator_sees_the_trace_and_no_key_does(closed: Closed, failed: dict[str, Any]) -> None:
+def test_the_operator_sees_the_trace_and_no_key_does(closed: KeyedServer, failed: dict[str, Any]) -> None:
     """In the status, in the list and in the answer to a cancel; with a key for everything, nowhere."""
     http, path = closed.live.http, f"/analyze/jobs/{failed['job_id']}"
     operator = {**bearer(OPERATOR), "X-Org-Id": "org-a"}
@@ -43,7 +43,7 @@ def test_the_operator_sees_the_trace_and_no_key_does(closed: Closed, failed: dic
         assert "Traceback" not in http.get(address, headers=bearer(closed.admin)).text
 
 
-def test_a_token_for_the_job_that_the_operator_made_does_not_show_it(closed: Closed, failed: dict[str, Any]) -> None:
+def test_a_job_token_of_the_operator_does_not_show_it(closed: KeyedServer, failed: dict[str, Any]) -> None:
     """A page that follows the job sees what its org sees."""
     operator = {**bearer(OPERATOR), "X-Org-Id": "org-a"}
     path = f"/analyze/jobs/{failed['job_id']}"
@@ -52,7 +52,7 @@ def test_a_token_for_the_job_that_the_operator_made_does_not_show_it(closed: Clo
     assert (shown.status_code, shown.json()["job"]["error_meta"]) == (200, None)
 
 
-def test_the_page_shows_it_to_the_operator_alone(closed: Closed, failed: dict[str, Any]) -> None:
+def test_the_page_shows_it_to_the_operator_alone(closed: KeyedServer, failed: dict[str, Any]) -> None:
     """With the token in a header, as a proxy sends it; the trace is text."""
     address = f"/jobs/{failed['job_id']}"
     shown = closed.live.http.get(address, headers={**bearer(OPERATOR), "X-Org-Id": "org-a"}).text

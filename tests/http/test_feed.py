@@ -12,7 +12,7 @@ import pytest
 
 from langlauf.clock import new_id
 from langlauf.domain.event import CloudEvent, OutboundType
-from tests.http.closed import Closed
+from tests.http.keyed_server import KeyedServer
 from tests.http.test_errors import assert_problem
 from tests.support.event_stream import ServerEvent, Stream, feed_of, port_of
 from tests.support.keys import bearer
@@ -185,7 +185,7 @@ def test_an_org_has_its_own_feed_and_no_other(server: Live, history: list[dict[s
     assert json.loads(asyncio.run(main()).data)["subject"] == made["job_id"]
 
 
-def test_a_token_for_one_job_is_not_for_the_feed(closed: Closed, job: dict[str, Any]) -> None:
+def test_a_token_for_one_job_is_not_for_the_feed(closed: KeyedServer, job: dict[str, Any]) -> None:
     """Its own log is open to it, the org's feed is not; a key that may read may have it."""
     made = closed.live.http.post(f"/analyze/jobs/{job['job_id']}/token", json={}, headers=bearer(closed.admin))
     token = made.json()["token"]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from langlauf.domain.access import Scope
-from tests.http.closed import Closed, run_job
+from tests.http.keyed_server import KeyedServer, run_job
 from tests.http.test_errors import assert_problem
 from tests.support.keys import OPERATOR, bearer, make_key
 from tests.support.live import Live
@@ -69,7 +69,7 @@ def test_bad_wishes_change_nothing(server: Live, done: dict[str, Any]) -> None:
     assert server.job(done["job_id"])["held_at"] is None
 
 
-def test_a_key_is_told_by_its_id_and_a_reason_without_its_secrets(closed: Closed) -> None:
+def test_a_key_is_told_by_its_id_and_a_reason_without_its_secrets(closed: KeyedServer) -> None:
     """Only an admin may; the operator is told as such; what looks like a secret is not kept."""
     job = run_job(closed.live, bearer(closed.admin))
     path = f"/analyze/results/{job['result_id']}/hold"
@@ -85,7 +85,7 @@ def test_a_key_is_told_by_its_id_and_a_reason_without_its_secrets(closed: Closed
     assert closed.live.http.post(path, headers=operator).json()["job"]["held_by"] == "operator"
 
 
-def test_a_result_that_went_cannot_be_held(closed: Closed) -> None:
+def test_a_result_that_went_cannot_be_held(closed: KeyedServer) -> None:
     """410 with the time it went; nothing is marked as held."""
     job = run_job(closed.live, bearer(closed.admin))
     sql = "UPDATE result_rows SET removed_at = created_at, payload = NULL, summary_json = NULL, views = NULL"

@@ -7,7 +7,7 @@ import pytest
 from langlauf.clock import new_id
 from langlauf.domain.access import Scope
 from langlauf.service import inbox
-from tests.http.closed import Closed
+from tests.http.keyed_server import KeyedServer
 from tests.http.test_errors import assert_problem
 from tests.support.keys import bearer, make_key
 from tests.support.live import Live
@@ -164,7 +164,7 @@ def test_a_question_that_is_none_is_refused(server: Live, query: dict[str, str])
     assert_problem(server.http.get("/analyze/inbox", params=query), 400, "bad_request")
 
 
-def test_whoever_may_read_may_mark(closed: Closed, job: dict[str, Any]) -> None:
+def test_whoever_may_read_may_mark(closed: KeyedServer, job: dict[str, Any]) -> None:
     """It is the org's; whoever may only submit may neither, and a token for one job sees no inbox."""
     reader = bearer(make_key(closed.store, "org-a", Scope.READ).text)
     newest = closed.live.http.get("/analyze/inbox", headers=reader).json()["notifications"][0]

@@ -12,7 +12,7 @@ from langlauf.api.operations import OPERATIONS, Operation
 from langlauf.clock import SystemClock, new_id
 from langlauf.domain.access import ALL_SCOPES, GRANTABLE_SCOPES, Scope, hash_key
 from langlauf.domain.instant import after
-from tests.http.closed import Closed, call, path_of, run_job, stable, until
+from tests.http.keyed_server import KeyedServer, call, path_of, run_job, stable, until
 from tests.http.test_errors import assert_problem
 from tests.support.keys import OPERATOR, bearer, make_key, revoke_key
 from tests.support.live import GATES, Live, live
@@ -22,7 +22,7 @@ GUARDED = [one for one in OPERATIONS if one.scope is not None]
 
 
 @pytest.mark.parametrize("operation", GUARDED, ids=lambda one: one.name)
-def test_the_scope_matrix_is_exact(closed: Closed, job: dict[str, Any], operation: Operation) -> None:
+def test_the_scope_matrix_is_exact(closed: KeyedServer, job: dict[str, Any], operation: Operation) -> None:
     """With the scope it needs, and no other, an operation works; with all others it is 403."""
     assert operation.scope is not None
     for scope in sorted(GRANTABLE_SCOPES):
@@ -39,7 +39,7 @@ def test_the_scope_matrix_is_exact(closed: Closed, job: dict[str, Any], operatio
     assert_problem(call(closed.live, operation, job, {}), 401, "unauthorized")
 
 
-def test_a_missing_scope_names_a_next_step_that_leads_somewhere(closed: Closed) -> None:
+def test_a_missing_scope_names_a_next_step_that_leads_somewhere(closed: KeyedServer) -> None:
     """Another key where there can be one; what no key is good for says so instead."""
     key = make_key(closed.store, "org-a", Scope.SUBMIT)
     wanted = closed.live.http.get("/analyze/jobs", headers=bearer(key.text)).json()["message"]
@@ -55,7 +55,7 @@ def test_every_operation_has_a_scope_or_is_meant_for_everybody() -> None:
     assert {one.scope for one in GUARDED} == ALL_SCOPES
 
 
-def test_a_crawl_without_a_key_finds_nothing(closed: Closed) -> None:
+def test_a_crawl_without_a_key_finds_nothing(closed: KeyedServer) -> None:
     """HEAD and OPTIONS tell no more than GET does, and made-up addresses are not there."""
     job = {"job_id": new_id(), "result_id": new_id()}
     for one in GUARDED:
@@ -91,7 +91,7 @@ MISSHAPEN: dict[str, Callable[[str], str]] = {
 
 
 @pytest.mark.parametrize("how", MISSHAPEN)
-def test_what_is_not_exactly_a_key_opens_nothing(closed: Closed, how: str) -> None:
+def test_what_is_not_exactly_a_key_opens_nothing(closed: KeyedServer, how: str) -> None:
     """401, the same to the byte as with no key at all, in either header."""
     wrong = MISSHAPEN[how](closed.admin).encode("latin-1")
     same = [(b"X-Request-Id", b"same")]
@@ -104,7 +104,7 @@ def test_what_is_not_exactly_a_key_opens_nothing(closed: Closed, how: str) -> No
         assert stable(refused) == stable(nothing)
 
 
-def test_keys_that_ended_answer_like_none(closed: Closed) -> None:
+def test_keys_that_ended_answer_like_none(closed: KeyedServer) -> None:
     """Revoked, expired and never made: one body."""
     gone = make_key(closed.store, "org-a")
     revoke_key(closed.store, gone.key.key_id)
@@ -117,7 +117,7 @@ def test_keys_that_ended_answer_like_none(closed: Closed) -> None:
         assert stable(refused) == stable(nothing)
 
 
-def test_a_key_works_in_either_header(closed: Closed) -> None:
+def test_a_key_works_in_either_header(closed: KeyedServer) -> None:
     """As a bearer in any case, as X-API-Key, or in both; beside another scheme, the alias counts."""
     key = closed.admin
     for headers in (
@@ -132,7 +132,7 @@ def test_a_key_works_in_either_header(closed: Closed) -> None:
         assert_problem(closed.live.http.get("/analyze/jobs", headers=nothing), 401, "unauthorized")
 
 
-def test_headers_that_disagree_are_refused(closed: Closed) -> None:
+def test_headers_that_disagree_are_refused(closed: KeyedServer) -> None:
     """Two keys, or one header twice: 400, whichever of them is good."""
     key = closed.admin
     for headers in (
@@ -144,7 +144,7 @@ def test_headers_that_disagree_are_refused(closed: Closed) -> None:
 
 
 @pytest.mark.parametrize("name", ["key", "api_key", "access_token", "token", "x-api-key"])
-def test_a_key_in_the_address_opens_nothing(closed: Closed, job: dict[str, Any], name: str) -> None:
+def test_a_key_in_the_address_opens_nothing(closed: KeyedServer, job: dict[str, Any], name: str) -> None:
     """Alone it is no key, and beside one it is a parameter that nobody knows."""
     for one in GUARDED:
         path = path_of(one, job)
@@ -156,7 +156,7 @@ def test_a_key_in_the_address_opens_nothing(closed: Closed, job: dict[str, Any],
     assert closed.admin not in beside.text
 
 
-def test_the_org_is_the_keys(closed: Closed) -> None:
+def test_the_org_is_the_keys(closed: KeyedServer) -> None:
     """Without a header, or with its own name; another org is 403 before anything is looked up."""
     other = make_key(closed.store, "org-b")
     theirs = run_job(closed.live, bearer(other.text))
@@ -176,13 +176,13 @@ def test_the_org_is_the_keys(closed: Closed) -> None:
     assert_problem(malformed, 400, "bad_request")
 
 
-def test_the_operator_may_name_any_org(closed: Closed) -> None:
+def test_the_operator_may_name_any_org(closed: KeyedServer) -> None:
     """And is in default-org without a name."""
     for headers, org in (({"X-Org-Id": "org-z"}, "org-z"), ({}, "default-org")):
         assert run_job(closed.live, bearer(OPERATOR, **headers))["result"]["org"] == org
 
 
-def test_a_job_tells_the_key_that_submitted_it(closed: Closed) -> None:
+def test_a_job_tells_the_key_that_submitted_it(closed: KeyedServer) -> None:
     """api_key_id is the key's id; the operator's token is none."""
     key = make_key(closed.store, "org-k")
     for text, told in ((key.text, key.key.key_id), (OPERATOR, None)):
@@ -192,7 +192,7 @@ def test_a_job_tells_the_key_that_submitted_it(closed: Closed) -> None:
         assert shown["api_key_id"] == told
 
 
-def test_a_revoked_key_stops_working_while_in_use(closed: Closed) -> None:
+def test_a_revoked_key_stops_working_while_in_use(closed: KeyedServer) -> None:
     """In a server that knows it, within the time promised, although the server was told by nobody."""
     key = make_key(closed.store, "org-a")
 
@@ -205,7 +205,7 @@ def test_a_revoked_key_stops_working_while_in_use(closed: Closed) -> None:
     assert status() == 401
 
 
-def test_a_key_expires_while_in_use(closed: Closed) -> None:
+def test_a_key_expires_while_in_use(closed: KeyedServer) -> None:
     """Without anybody doing anything."""
     key = make_key(closed.store, "org-a", expires_at=after(SystemClock().now(), 5))
 
@@ -216,7 +216,7 @@ def test_a_key_expires_while_in_use(closed: Closed) -> None:
     until(lambda: status() == 401)
 
 
-def test_whoever_waits_with_a_key_is_let_go_when_it_is_revoked(closed: Closed) -> None:
+def test_whoever_waits_with_a_key_is_let_go_when_it_is_revoked(closed: KeyedServer) -> None:
     """A long poll does not outlive its key."""
     key = make_key(closed.store, "org-a")
     gate = new_id()
@@ -265,7 +265,7 @@ def test_when_a_key_was_used_is_kept(tmp_path: Path) -> None:
 # -- keys over HTTP ----------------------------------------------------------------------------------------------------
 
 
-def test_an_admin_makes_lists_and_revokes_keys(closed: Closed) -> None:
+def test_an_admin_makes_lists_and_revokes_keys(closed: KeyedServer) -> None:
     """Of the own org, with the text in one answer only and the hash in none."""
     body = {"name": "nightly", "scopes": ["read"], "expires_in": "30d"}
     made = closed.live.http.post("/analyze/keys", json=body, headers=bearer(closed.admin))
@@ -287,7 +287,7 @@ def test_an_admin_makes_lists_and_revokes_keys(closed: Closed) -> None:
     assert closed.live.http.get("/analyze/jobs", headers=bearer(key["key"])).status_code == 401
 
 
-def test_an_admin_reaches_no_other_org(closed: Closed) -> None:
+def test_an_admin_reaches_no_other_org(closed: KeyedServer) -> None:
     """Another org's key cannot be listed or revoked; a foreign id and an unknown one are alike."""
     theirs = make_key(closed.store, "org-b", *GRANTABLE_SCOPES)
     same = {"X-Request-Id": "same"}
@@ -300,7 +300,7 @@ def test_an_admin_reaches_no_other_org(closed: Closed) -> None:
     assert closed.live.http.get("/analyze/jobs", headers=bearer(theirs.text)).status_code == 200
 
 
-def test_nobody_gives_more_than_they_have(closed: Closed) -> None:
+def test_nobody_gives_more_than_they_have(closed: KeyedServer) -> None:
     """Neither scopes, nor time, nor the operator's own."""
     little = make_key(closed.store, "org-a", Scope.ADMIN, Scope.READ, expires_at=after(SystemClock().now(), 3_600))
 
@@ -336,7 +336,7 @@ def test_nobody_gives_more_than_they_have(closed: Closed) -> None:
     ],
     ids=str,
 )
-def test_a_wish_that_cannot_be_is_refused(closed: Closed, body: dict[str, Any]) -> None:
+def test_a_wish_that_cannot_be_is_refused(closed: KeyedServer, body: dict[str, Any]) -> None:
     """400, and no key."""
     before = len(closed.live.http.get("/analyze/keys", headers=bearer(closed.admin)).json()["keys"])
     assert_problem(closed.live.http.post("/analyze/keys", json=body, headers=bearer(closed.admin)), 400, "bad_request")

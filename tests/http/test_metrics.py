@@ -14,7 +14,7 @@ import pytest
 
 from langlauf import Langlauf
 from tests.docs.pages import read, rows, words
-from tests.http.closed import lose_store
+from tests.http.keyed_server import lose_store
 from tests.http.test_errors import assert_problem
 from tests.support.event_stream import port_of, stream_of
 from tests.support.keys import bearer

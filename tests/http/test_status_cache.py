@@ -7,7 +7,7 @@ import pytest
 
 from langlauf.api.responses import CachedStatus, StatusCache, StatusCacheKey
 from langlauf.domain.read_models import JobFingerprint
-from tests.http.closed import Closed
+from tests.http.keyed_server import KeyedServer
 from tests.http.test_errors import assert_problem
 from tests.support.keys import OPERATOR, bearer
 from tests.support.live import Live, live
@@ -34,7 +34,7 @@ def test_what_another_process_changes_is_seen_at_once(store_kind: str, tmp_path:
 
 
 @pytest.mark.both_stores
-def test_what_is_kept_for_one_is_not_shown_to_another(closed: Closed, job: dict[str, Any]) -> None:
+def test_what_is_kept_for_one_is_not_shown_to_another(closed: KeyedServer, job: dict[str, Any]) -> None:
     """Not to another org, not to a token for another job; and each sees the addresses and the id of its own request."""
     http, headers = closed.live.http, bearer(closed.admin)
     path = f"/analyze/jobs/{job['job_id']}"

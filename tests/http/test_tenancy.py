@@ -12,8 +12,8 @@ import langlauf
 from langlauf.clock import new_id
 from langlauf.domain.access import GRANTABLE_SCOPES, Scope
 from langlauf.service.keys import CreatedKey
-from tests.http.statements import recorded
-from tests.http.strangers import Ask, Owned, asks, seen, unknown_ids
+from tests.http.foreign_requests import ForeignRequest, OwnedIds, foreign_requests, seen, unknown_ids
+from tests.http.sql_recorder import recorded
 from tests.support.keys import bearer, make_key
 from tests.support.live import GATES, Live, live
 from tests.support.postgres import fetch
@@ -59,7 +59,7 @@ class House(msgspec.Struct, frozen=True):
     server: Live
     bed: StoreUnderTest
     headers_for: HeadersFor
-    owner: Owned
+    owner: OwnedIds
     #: a job of the owner that goes on
     running: str
 
@@ -116,7 +116,7 @@ def house(request: pytest.FixtureRequest, store_kind: str, tmp_path_factory: pyt
             "endpoint_id": endpoint["webhook"]["endpoint_id"],
             "notification_id": told[0]["notification_id"],
         }
-        owner = Owned(
+        owner = OwnedIds(
             org="owner",
             job_id=first["job_id"],
             result_id=first["result_id"],
@@ -135,7 +135,7 @@ def house(request: pytest.FixtureRequest, store_kind: str, tmp_path_factory: pyt
 def test_a_foreign_id_answers_like_an_unknown_one_everywhere(house: House) -> None:
     """Status, headers and body equal to the byte, in whatever way it is asked; and nothing happens to the owner."""
     before, count = house.owners_jobs(), 0
-    for ask in asks(house.document(), house.owner):
+    for ask in foreign_requests(house.document(), house.owner):
         foreign_ids = {name: house.owner.fill(name) for name in ask.names}
         foreign = ask.send(house.server, foreign_ids, house.stranger)
         unknown = ask.send(house.server, unknown_ids(ask), house.stranger)
@@ -151,7 +151,7 @@ def test_a_foreign_id_answers_like_an_unknown_one_everywhere(house: House) -> No
 def test_the_ids_of_the_proof_are_real(house: House) -> None:
     """The owner gets all of it: what a stranger is refused is there."""
     headers, found = house.headers_for(house.server, house.owner.org), 0
-    for ask in asks(house.document(), house.owner):
+    for ask in foreign_requests(house.document(), house.owner):
         if ask.method in ("GET", "HEAD") and not ask.query and not ask.headers and ask.path.count("{") == 1:
             response = ask.send(house.server, {name: house.owner.fill(name) for name in ask.names}, headers)
             assert response.status_code in (200, 405), ask
@@ -163,7 +163,7 @@ def test_a_running_job_of_another_org_cannot_be_followed_or_stopped(house: House
     """What would wait, stream, cancel or retry finds nothing, at once."""
     before = house.owners_jobs()
     running = msgspec.structs.replace(house.owner, job_id=house.running)
-    for ask in asks(house.document(), running):
+    for ask in foreign_requests(house.document(), running):
         if "job_id" in ask.names:
             foreign = ask.send(house.server, {**unknown_ids(ask), "job_id": house.running}, house.stranger)
             unknown = ask.send(house.server, unknown_ids(ask), house.stranger)
@@ -175,7 +175,7 @@ def test_pages_of_another_org_are_the_404_page(house: House) -> None:
     """Also for people: the page of a foreign job or result is that of one that never was."""
     for path, name in (("/jobs/{job_id}", "job_id"), ("/results/{result_id}", "result_id")):
         for query in ({}, {"lang": "de"}, {"view": "requested"}, {"refresh": "5"}):
-            ask = Ask(method="GET", path=path, names=(name,), query=query)
+            ask = ForeignRequest(method="GET", path=path, names=(name,), query=query)
             foreign = ask.send(house.server, {name: house.owner.fill(name)}, house.stranger)
             unknown = ask.send(house.server, unknown_ids(ask), house.stranger)
             assert foreign.status_code == 404
@@ -228,12 +228,12 @@ def test_foreign_and_unknown_ids_cost_the_same_reads(house: House) -> None:
     before, counted = _rows_of_owner(house), 0
     with recorded(house.server) as statements:
 
-        def about(ask: Ask, ids: dict[str, str]) -> list[str]:
+        def about(ask: ForeignRequest, ids: dict[str, str]) -> list[str]:
             statements.clear()
             ask.send(house.server, ids, house.stranger)
             return statements.about({*ids.values(), "stranger"})
 
-        for ask in asks(house.document(), house.owner):
+        for ask in foreign_requests(house.document(), house.owner):
             foreign = about(ask, {name: house.owner.fill(name) for name in ask.names})
             assert foreign == about(ask, unknown_ids(ask)), ask
             assert not any(sql.lstrip().upper().startswith(("INSERT", "UPDATE", "DELETE")) for sql in foreign), ask

@@ -9,7 +9,7 @@ import pytest
 from langlauf.api.operations import OPERATIONS, Operation
 from langlauf.clock import new_id
 from langlauf.domain.access import GRANTABLE_SCOPES, Scope
-from tests.http.closed import Closed, call, path_of, run_job, stable, until
+from tests.http.keyed_server import KeyedServer, call, path_of, run_job, stable, until
 from tests.http.test_errors import assert_problem
 from tests.support.keys import OPERATOR, bearer, make_key, revoke_key
 from tests.support.live import GATES, Live
@@ -19,7 +19,7 @@ ONE_JOB = [one for one in GUARDED if one.one_job and one.method == "get"]
 OTHERS = [one for one in GUARDED if one not in ONE_JOB]
 
 
-def make_token(closed: Closed, job_id: str, key: str | None = None, **body: Any) -> str:
+def make_token(closed: KeyedServer, job_id: str, key: str | None = None, **body: Any) -> str:
     """A token for a job."""
     made = closed.live.http.post(f"/analyze/jobs/{job_id}/token", json=body, headers=bearer(key or closed.admin))
     assert made.status_code == 200, made.text
@@ -28,7 +28,7 @@ def make_token(closed: Closed, job_id: str, key: str | None = None, **body: Any)
 
 
 @pytest.fixture(scope="module")
-def token(closed: Closed, job: dict[str, Any]) -> str:
+def token(closed: KeyedServer, job: dict[str, Any]) -> str:
     """A token for the job of this module."""
     return make_token(closed, job["job_id"])
 
@@ -40,7 +40,7 @@ def test_the_operations_of_a_token_are_a_short_list() -> None:
     assert {one.name for one in GUARDED if one.one_job and one not in ONE_JOB} == {"cancelJob"}
 
 
-def test_a_token_says_what_it_is(closed: Closed, job: dict[str, Any]) -> None:
+def test_a_token_says_what_it_is(closed: KeyedServer, job: dict[str, Any]) -> None:
     """An hour unless said; it is nobody's to keep."""
     answer = closed.live.http.post(f"/analyze/jobs/{job['job_id']}/token", headers=bearer(closed.admin))
     made = answer.json()
@@ -51,7 +51,7 @@ def test_a_token_says_what_it_is(closed: Closed, job: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("operation", ONE_JOB, ids=lambda one: one.name)
-def test_its_job_can_be_read(closed: Closed, job: dict[str, Any], token: str, operation: Operation) -> None:
+def test_its_job_can_be_read(closed: KeyedServer, job: dict[str, Any], token: str, operation: Operation) -> None:
     """By header or in the address, which then is nobody's to keep; with the same body as for a key."""
     same = {"X-Request-Id": "same"}
     by_key = call(closed.live, operation, job, bearer(closed.admin, **same))
@@ -66,7 +66,7 @@ def test_its_job_can_be_read(closed: Closed, job: dict[str, Any], token: str, op
 
 
 @pytest.mark.parametrize("operation", ONE_JOB, ids=lambda one: one.name)
-def test_no_other_job_exists(closed: Closed, token: str, operation: Operation) -> None:
+def test_no_other_job_exists(closed: KeyedServer, token: str, operation: Operation) -> None:
     """Of its own org or of another, there or not: one answer, with the wait and the tag of one that is there too."""
     neighbour, foreign = (
         run_job(closed.live, bearer(key)) for key in (closed.admin, make_key(closed.store, "org-b").text)
@@ -88,7 +88,7 @@ def test_no_other_job_exists(closed: Closed, token: str, operation: Operation) -
 
 
 @pytest.mark.parametrize("operation", OTHERS, ids=lambda one: one.name)
-def test_nothing_else_can_be_done(closed: Closed, job: dict[str, Any], token: str, operation: Operation) -> None:
+def test_nothing_else_can_be_done(closed: KeyedServer, job: dict[str, Any], token: str, operation: Operation) -> None:
     """403 by header; in the address it is not even looked at."""
     assert_problem(call(closed.live, operation, job, bearer(token)), 403, "forbidden")
     path = path_of(operation, job)
@@ -96,14 +96,14 @@ def test_nothing_else_can_be_done(closed: Closed, job: dict[str, Any], token: st
     assert_problem(in_address, 401, "unauthorized")
 
 
-def test_a_token_does_not_leave_its_org(closed: Closed, job: dict[str, Any], token: str) -> None:
+def test_a_token_does_not_leave_its_org(closed: KeyedServer, job: dict[str, Any], token: str) -> None:
     """Naming another org is 403, as with a key."""
     path = f"/analyze/jobs/{job['job_id']}"
     assert_problem(closed.live.http.get(path, headers=bearer(token, **{"X-Org-Id": "org-b"})), 403, "forbidden")
     assert closed.live.http.get(path, headers=bearer(token, **{"X-Org-Id": "org-a"})).status_code == 200
 
 
-def test_every_letter_counts(closed: Closed, job: dict[str, Any], token: str) -> None:
+def test_every_letter_counts(closed: KeyedServer, job: dict[str, Any], token: str) -> None:
     """Whichever letter is another one, it is no token any more; nor is a shorter or a longer one."""
     path = f"/analyze/jobs/{job['job_id']}"
     nothing = closed.live.http.get(path, headers={"X-Request-Id": "same"})
@@ -113,7 +113,7 @@ def test_every_letter_counts(closed: Closed, job: dict[str, Any], token: str) ->
         assert (answer.status_code, answer.content) == (401, nothing.content), text
 
 
-def test_what_a_token_says_cannot_be_changed(closed: Closed, token: str) -> None:
+def test_what_a_token_says_cannot_be_changed(closed: KeyedServer, token: str) -> None:
     """Another job under the same signature is no token."""
     other = run_job(closed.live, bearer(closed.admin))
     said, _, signature = token.removeprefix("llt_").partition(".")
@@ -126,7 +126,7 @@ def test_what_a_token_says_cannot_be_changed(closed: Closed, token: str) -> None
             assert_problem(answer, 401, "unauthorized")
 
 
-def test_a_token_in_the_address_is_given_once_and_alone(closed: Closed, job: dict[str, Any], token: str) -> None:
+def test_a_token_in_the_address_is_given_once_and_alone(closed: KeyedServer, job: dict[str, Any], token: str) -> None:
     """Twice, or with another one in a header: 400. A key is none."""
     path = f"/analyze/jobs/{job['job_id']}"
     twice = closed.live.http.get(f"{path}?access_token={token}&access_token={token}")
@@ -139,7 +139,7 @@ def test_a_token_in_the_address_is_given_once_and_alone(closed: Closed, job: dic
     assert spelled.status_code == 200
 
 
-def test_a_token_ends_by_itself(closed: Closed, job: dict[str, Any]) -> None:
+def test_a_token_ends_by_itself(closed: KeyedServer, job: dict[str, Any]) -> None:
     """At its time, without anybody doing anything."""
     short = make_token(closed, job["job_id"], expires_in=1)
     path = f"/analyze/jobs/{job['job_id']}"
@@ -147,7 +147,7 @@ def test_a_token_ends_by_itself(closed: Closed, job: dict[str, Any]) -> None:
     until(lambda: closed.live.http.get(path, headers=bearer(short)).status_code == 401)
 
 
-def test_a_token_ends_with_its_key(closed: Closed, job: dict[str, Any]) -> None:
+def test_a_token_ends_with_its_key(closed: KeyedServer, job: dict[str, Any]) -> None:
     """Within the time promised; also for whoever waits with it."""
     key = make_key(closed.store, "org-a")
     token = make_token(closed, job["job_id"], key.text)
@@ -168,7 +168,7 @@ def test_a_token_ends_with_its_key(closed: Closed, job: dict[str, Any]) -> None:
     assert_problem(closed.live.http.get(path, headers=bearer(token)), 401, "unauthorized")
 
 
-def test_a_token_does_not_outlive_a_key_that_expires(closed: Closed, job: dict[str, Any]) -> None:
+def test_a_token_does_not_outlive_a_key_that_expires(closed: KeyedServer, job: dict[str, Any]) -> None:
     """Its end is the earlier of the two."""
     made = closed.live.http.post(
         "/analyze/keys", json={"scopes": ["read"], "expires_in": 60}, headers=bearer(closed.admin)
@@ -178,7 +178,7 @@ def test_a_token_does_not_outlive_a_key_that_expires(closed: Closed, job: dict[s
     assert token["expires_at"] == made["expires_at"]
 
 
-def test_a_token_of_the_operator_is_for_the_org_it_was_made_in(closed: Closed, job: dict[str, Any]) -> None:
+def test_a_token_of_the_operator_is_for_the_org_it_was_made_in(closed: KeyedServer, job: dict[str, Any]) -> None:
     """It works, and it cannot be taken to another org."""
     headers = bearer(OPERATOR, **{"X-Org-Id": "org-a"})
     made = closed.live.http.post(f"/analyze/jobs/{job['job_id']}/token", headers=headers)
@@ -190,7 +190,7 @@ def test_a_token_of_the_operator_is_for_the_org_it_was_made_in(closed: Closed, j
 
 
 @pytest.mark.parametrize("expires_in", [0, -1, "soon", "25h", 86_401, True, [], {}])
-def test_a_time_that_cannot_be_is_refused(closed: Closed, job: dict[str, Any], expires_in: Any) -> None:
+def test_a_time_that_cannot_be_is_refused(closed: KeyedServer, job: dict[str, Any], expires_in: Any) -> None:
     """400, naming it."""
     answer = closed.live.http.post(
         f"/analyze/jobs/{job['job_id']}/token", json={"expires_in": expires_in}, headers=bearer(closed.admin)
@@ -198,7 +198,7 @@ def test_a_time_that_cannot_be_is_refused(closed: Closed, job: dict[str, Any], e
     assert assert_problem(answer, 400, "bad_request")["field"] == "expires_in"
 
 
-def test_nobody_makes_a_token_for_what_they_do_not_see(closed: Closed, job: dict[str, Any], token: str) -> None:
+def test_nobody_makes_a_token_for_what_they_do_not_see(closed: KeyedServer, job: dict[str, Any], token: str) -> None:
     """Another org's job is not there; a key that cannot read, and a token, are refused."""
 
     def make(key: str, job_id: str) -> httpx2.Response:
@@ -220,7 +220,7 @@ def test_where_nobody_is_asked_for_a_key_a_token_still_binds(server: Live) -> No
     assert_problem(server.http.get("/analyze/jobs", headers=bearer(token)), 403, "forbidden")
 
 
-def test_a_token_can_be_made_to_stop_its_job(closed: Closed) -> None:
+def test_a_token_can_be_made_to_stop_its_job(closed: KeyedServer) -> None:
     """That job alone, by header alone, and only where it was asked for."""
     gates = [new_id(), new_id()]
     own, other = (_gated(closed, gate) for gate in gates)
@@ -241,7 +241,7 @@ def test_a_token_can_be_made_to_stop_its_job(closed: Closed) -> None:
         GATES.open(gate)
 
 
-def test_whoever_may_not_cancel_makes_no_token_that_may(closed: Closed) -> None:
+def test_whoever_may_not_cancel_makes_no_token_that_may(closed: KeyedServer) -> None:
     """403 at once; and a token is never stronger than the key behind it."""
     job = run_job(closed.live, bearer(closed.admin))
     reader = make_key(closed.store, "org-a", Scope.READ).text
@@ -251,7 +251,7 @@ def test_whoever_may_not_cancel_makes_no_token_that_may(closed: Closed) -> None:
     assert_problem(answer, 403, "forbidden")
 
 
-def _gated(closed: Closed, gate: str) -> str:
+def _gated(closed: KeyedServer, gate: str) -> str:
     wish = bearer(closed.admin, Prefer="respond-async")
     answer = closed.live.http.post("/analyze", json={"analysis": "gated", "gate": gate}, headers=wish)
     GATES.wait_until_reached(gate)
@@ -259,7 +259,7 @@ def _gated(closed: Closed, gate: str) -> str:
     return job_id
 
 
-def _status(closed: Closed, job_id: str) -> str:
+def _status(closed: KeyedServer, job_id: str) -> str:
     job = closed.live.http.get(f"/analyze/jobs/{job_id}", headers=bearer(closed.admin)).json()["job"]
     status: str = job["status"]
     return status

@@ -15,7 +15,7 @@ from langlauf.auth.sessions import LIFETIME_SECONDS
 from langlauf.domain.access import GRANTABLE_SCOPES, Scope
 from langlauf.settings import load_settings
 from langlauf.ui.responses import local_path
-from tests.http.closed import Closed, run_job, until
+from tests.http.keyed_server import KeyedServer, run_job, until
 from tests.support.keys import OPERATOR, bearer, make_key, revoke_key
 from tests.support.live import live, sample_app
 from tests.ui.html_page import HtmlPage, assert_page
@@ -24,16 +24,16 @@ SESSION, NONCE = "langlauf_session", "langlauf_signin"
 
 
 @pytest.fixture(scope="module")
-def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeyedServer]:
     """A server that asks for keys."""
     folder = tmp_path_factory.mktemp("signin")
     admin = make_key(folder / "store.db", "org-a", *GRANTABLE_SCOPES)
     with live(folder, API_AUTH_TOKEN=OPERATOR) as running:
-        yield Closed(running, folder / "store.db", admin.text)
+        yield KeyedServer(running, folder / "store.db", admin.text)
 
 
 @pytest.fixture
-def browser(closed: Closed) -> Iterator[httpx2.Client]:
+def browser(closed: KeyedServer) -> Iterator[httpx2.Client]:
     """A browser of its own: with cookies, and where its requests come from."""
     with httpx2.Client(base_url=closed.live.url, trust_env=False, timeout=30) as client:
         client.headers["Origin"] = closed.live.url
@@ -57,7 +57,7 @@ def sign_in(browser: httpx2.Client, key: str, *, at: str = "/login", **fields: s
     return browser.post(urljoin(at, action(form, "login")), data=values)
 
 
-def test_a_key_becomes_a_session_that_reads(closed: Closed, browser: httpx2.Client) -> None:
+def test_a_key_becomes_a_session_that_reads(closed: KeyedServer, browser: httpx2.Client) -> None:
     """The page that was asked for is where one ends up; it says who is signed in and how to sign out."""
     job = run_job(closed.live, bearer(closed.admin))
     address = f"/jobs/{job['job_id']}?lang=de"
@@ -72,7 +72,7 @@ def test_a_key_becomes_a_session_that_reads(closed: Closed, browser: httpx2.Clie
     assert closed.admin not in browser.get("/").text
 
 
-def test_the_cookie_is_no_key_and_scripts_cannot_read_it(closed: Closed, browser: httpx2.Client) -> None:
+def test_the_cookie_is_no_key_and_scripts_cannot_read_it(closed: KeyedServer, browser: httpx2.Client) -> None:
     """HttpOnly, SameSite, for this application, for a working day; without https not Secure, or it would not work."""
     done = sign_in(browser, closed.admin)
     [cookie] = [line for line in done.headers.get_list("set-cookie") if line.startswith(f"{SESSION}=")]
@@ -85,7 +85,7 @@ def test_the_cookie_is_no_key_and_scripts_cannot_read_it(closed: Closed, browser
     assert browser.cookies[SESSION] not in browser.get("/").text
 
 
-def test_a_wrong_key_is_told_in_one_way(closed: Closed, browser: httpx2.Client) -> None:
+def test_a_wrong_key_is_told_in_one_way(closed: KeyedServer, browser: httpx2.Client) -> None:
     """Unknown, revoked, malformed, a token, nothing: the same page, without the key, and no session."""
     gone = make_key(closed.store, "org-a")
     revoke_key(closed.store, gone.key.key_id)
@@ -103,14 +103,14 @@ def test_a_wrong_key_is_told_in_one_way(closed: Closed, browser: httpx2.Client) 
     assert "This key is not valid" in said.pop()
 
 
-def test_a_key_that_cannot_read_signs_nobody_in(closed: Closed, browser: httpx2.Client) -> None:
+def test_a_key_that_cannot_read_signs_nobody_in(closed: KeyedServer, browser: httpx2.Client) -> None:
     """It is told why."""
     done = sign_in(browser, make_key(closed.store, "org-a", Scope.SUBMIT).text)
     assert "lacks the scope read" in assert_page(done, 403).text
     assert SESSION not in browser.cookies
 
 
-def test_the_operator_chooses_an_org(closed: Closed, browser: httpx2.Client) -> None:
+def test_the_operator_chooses_an_org(closed: KeyedServer, browser: httpx2.Client) -> None:
     """And is in it, and in no other."""
     run_job(closed.live, bearer(OPERATOR, **{"X-Org-Id": "org-z"}))
     assert sign_in(browser, OPERATOR, org="org-z").status_code == 303
@@ -121,7 +121,7 @@ def test_the_operator_chooses_an_org(closed: Closed, browser: httpx2.Client) -> 
     assert browser.get("/metrics").status_code == 200
 
 
-def test_a_key_stays_in_its_org(closed: Closed, browser: httpx2.Client) -> None:
+def test_a_key_stays_in_its_org(closed: KeyedServer, browser: httpx2.Client) -> None:
     """Another org in the form, or one that cannot be one, is refused; its own is fine."""
     for org in ("org-b", "a b", "ö"):
         assert "does not belong" in assert_page(sign_in(browser, closed.admin, org=org), 403).text
@@ -129,7 +129,7 @@ def test_a_key_stays_in_its_org(closed: Closed, browser: httpx2.Client) -> None:
     assert sign_in(browser, closed.admin, org="org-a").status_code == 303
 
 
-def test_signing_out_takes_the_session_back(closed: Closed, browser: httpx2.Client) -> None:
+def test_signing_out_takes_the_session_back(closed: KeyedServer, browser: httpx2.Client) -> None:
     """By its own form; the way back is the form for signing in."""
     sign_in(browser, closed.admin)
     made = assert_page(browser.get("/"))
@@ -140,7 +140,7 @@ def test_signing_out_takes_the_session_back(closed: Closed, browser: httpx2.Clie
     assert browser.post("/logout", data={"csrf_token": ""}).status_code == 303
 
 
-def test_signing_out_ends_every_copy_of_the_session(closed: Closed, browser: httpx2.Client) -> None:
+def test_signing_out_ends_every_copy_of_the_session(closed: KeyedServer, browser: httpx2.Client) -> None:
     """A copied cookie opens nothing any more; other sessions of the key go on."""
     sign_in(browser, closed.admin)
     copied = {"Cookie": f"{SESSION}={browser.cookies[SESSION]}"}
@@ -156,7 +156,7 @@ def test_signing_out_ends_every_copy_of_the_session(closed: Closed, browser: htt
         assert other.get("/analyze/jobs").status_code == 200
 
 
-def test_a_session_ends_with_its_key(closed: Closed, browser: httpx2.Client) -> None:
+def test_a_session_ends_with_its_key(closed: KeyedServer, browser: httpx2.Client) -> None:
     """Within the time promised, for pages and for the API."""
     key = make_key(closed.store, "org-a")
     sign_in(browser, key.text)
@@ -166,7 +166,7 @@ def test_a_session_ends_with_its_key(closed: Closed, browser: httpx2.Client) -> 
     assert browser.get("/analyze/jobs").status_code == 401
 
 
-def test_a_session_has_the_scopes_of_its_key(closed: Closed, browser: httpx2.Client) -> None:
+def test_a_session_has_the_scopes_of_its_key(closed: KeyedServer, browser: httpx2.Client) -> None:
     """No more, whatever the form carries."""
     job = run_job(closed.live, bearer(closed.admin))
     sign_in(browser, make_key(closed.store, "org-a", Scope.READ).text)
@@ -197,7 +197,7 @@ SAME, CROSS = {"Sec-Fetch-Site": "same-origin"}, {"Sec-Fetch-Site": "cross-site"
     ids=str,
 )
 def test_changing_something_takes_the_mark_and_the_origin(
-    closed: Closed, browser: httpx2.Client, headers: dict[str, str], marked: bool, status: int
+    closed: KeyedServer, browser: httpx2.Client, headers: dict[str, str], marked: bool, status: int
 ) -> None:
     """A cross-site form or script has neither; one of them is not enough."""
     job = run_job(closed.live, bearer(closed.admin))
@@ -209,7 +209,7 @@ def test_changing_something_takes_the_mark_and_the_origin(
     assert left.status_code == (303 if status == 200 else status)
 
 
-def test_the_mark_of_one_session_is_not_that_of_another(closed: Closed, browser: httpx2.Client) -> None:
+def test_the_mark_of_one_session_is_not_that_of_another(closed: KeyedServer, browser: httpx2.Client) -> None:
     """Not even of the same key."""
     sign_in(browser, closed.admin)
     mark = hidden(assert_page(browser.get("/")), "csrf_token")
@@ -218,7 +218,7 @@ def test_the_mark_of_one_session_is_not_that_of_another(closed: Closed, browser:
     assert browser.post("/analyze/keys", json={}, headers={"X-CSRF-Token": mark}).status_code == 403
 
 
-def test_a_key_in_a_header_needs_no_mark(closed: Closed, browser: httpx2.Client) -> None:
+def test_a_key_in_a_header_needs_no_mark(closed: KeyedServer, browser: httpx2.Client) -> None:
     """What a browser does not send by itself cannot be sent by another site; the cookie beside it does not count."""
     sign_in(browser, make_key(closed.store, "org-b").text)
     headers = {**bearer(closed.admin), **CROSS}
@@ -226,7 +226,7 @@ def test_a_key_in_a_header_needs_no_mark(closed: Closed, browser: httpx2.Client)
     assert browser.get("/analyze/jobs", headers=bearer("llk_wrong")).status_code == 401
 
 
-def test_the_api_is_read_by_our_own_pages_alone(closed: Closed, browser: httpx2.Client) -> None:
+def test_the_api_is_read_by_our_own_pages_alone(closed: KeyedServer, browser: httpx2.Client) -> None:
     """A page may be reached from anywhere; the API, with a cookie, only from here."""
     sign_in(browser, closed.admin)
     for site, status in (("same-origin", 200), ("none", 200), ("cross-site", 401), ("same-site", 401)):
@@ -234,7 +234,7 @@ def test_the_api_is_read_by_our_own_pages_alone(closed: Closed, browser: httpx2.
         assert browser.get("/", headers={"Sec-Fetch-Site": site}).status_code == 200
 
 
-def test_nobody_can_be_signed_in_by_another_site(closed: Closed, browser: httpx2.Client) -> None:
+def test_nobody_can_be_signed_in_by_another_site(closed: KeyedServer, browser: httpx2.Client) -> None:
     """Without the form's own mark and nonce, or from elsewhere, a good key signs nobody in."""
     form = assert_page(browser.get("/login"), 200)
     good: dict[str, Any] = {"key": closed.admin, "csrf_token": hidden(form, "csrf_token")}
@@ -253,7 +253,7 @@ def test_nobody_can_be_signed_in_by_another_site(closed: Closed, browser: httpx2
         assert SESSION not in done.headers.get("set-cookie", "")
 
 
-def test_every_sign_in_is_a_new_session(closed: Closed, browser: httpx2.Client) -> None:
+def test_every_sign_in_is_a_new_session(closed: KeyedServer, browser: httpx2.Client) -> None:
     """What the browser had before does not become the session."""
     browser.cookies.set(SESSION, "lls_planted.by-somebody")
     sign_in(browser, closed.admin)
@@ -264,7 +264,7 @@ def test_every_sign_in_is_a_new_session(closed: Closed, browser: httpx2.Client) 
     assert not first & second
 
 
-def test_a_tampered_cookie_is_none(closed: Closed, browser: httpx2.Client) -> None:
+def test_a_tampered_cookie_is_none(closed: KeyedServer, browser: httpx2.Client) -> None:
     """Whichever letter is another one; nor is a token for a job a session, or a session a token."""
     sign_in(browser, closed.admin)
     text = browser.cookies[SESSION]
@@ -303,7 +303,7 @@ def test_a_tampered_cookie_is_none(closed: Closed, browser: httpx2.Client) -> No
         ("/jobs/ö", ""),
     ],
 )
-def test_nobody_is_sent_elsewhere(closed: Closed, browser: httpx2.Client, wish: str, way: str) -> None:
+def test_nobody_is_sent_elsewhere(closed: KeyedServer, browser: httpx2.Client, wish: str, way: str) -> None:
     """Whatever stands in the form or in the address, one ends up at a page of ours."""
     assert local_path(wish) == way
     done = sign_in(browser, closed.admin, next=wish)

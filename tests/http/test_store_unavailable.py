@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.http.closed import lose_store
+from tests.http.keyed_server import lose_store
 from tests.http.test_errors import assert_problem
 from tests.support.keys import EFFECT_SECONDS, bearer, make_key
 from tests.support.live import Live, live

@@ -16,7 +16,7 @@ Recorder = Callable[[str, Any], None]
 _PERIODIC = "SELECT * FROM pulses("
 
 
-class Statements:
+class RecordedSql:
     """The statements since the last `clear`, in their order."""
 
     def __init__(self, server: Live) -> None:
@@ -39,11 +39,11 @@ class Statements:
 
 
 @contextmanager
-def recorded(server: Live) -> Iterator[Statements]:
+def recorded(server: Live) -> Iterator[RecordedSql]:
     """Record the statements of a server until the block ends."""
     assert server.app.runtime is not None
     store: Any = server.app.runtime.store
-    statements = Statements(server)
+    statements = RecordedSql(server)
     with (_on_postgres if isinstance(store, PostgresStore) else _on_sqlite)(server, store, statements.record):
         yield statements
 

@@ -14,7 +14,7 @@ Document = dict[str, Any]
 _ODD = ("", "x", "-1", "0", "1", "999999999999")
 
 
-class Owned(msgspec.Struct, frozen=True, kw_only=True):
+class OwnedIds(msgspec.Struct, frozen=True, kw_only=True):
     """What an org has and a stranger may have heard of."""
 
     org: str
@@ -38,7 +38,7 @@ class Owned(msgspec.Struct, frozen=True, kw_only=True):
         return known[name]
 
 
-class Ask(msgspec.Struct, frozen=True, kw_only=True):
+class ForeignRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One request, with the ids still to be filled in."""
 
     method: str
@@ -55,7 +55,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
         return server.http.request(self.method, path, params=self.query or None, headers=every, json=self.body)
 
 
-def asks(document: Document, owned: Owned) -> Iterator[Ask]:
+def foreign_requests(document: Document, owned: OwnedIds) -> Iterator[ForeignRequest]:
     """Each operation that takes an id: every method, every parameter in good and bad, every header that selects."""
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
@@ -64,23 +64,25 @@ def asks(document: Document, owned: Owned) -> Iterator[Ask]:
                 yield from _variants(path, method, operation, names, owned)
 
 
-def _variants(path: str, method: str, operation: Document, names: tuple[str, ...], owned: Owned) -> Iterator[Ask]:
+def _variants(
+    path: str, method: str, operation: Document, names: tuple[str, ...], owned: OwnedIds
+) -> Iterator[ForeignRequest]:
     body: Document | None = {} if "requestBody" in operation else None
     for verb in ("GET", "HEAD") if method == "get" else (method.upper(),):
-        plain = Ask(method=verb, path=path, names=names, body=body)
+        plain = ForeignRequest(method=verb, path=path, names=names, body=body)
         yield plain
         for query in _queries(operation, owned):
             yield msgspec.structs.replace(plain, query=query)
         for headers in _headers(owned):
             yield msgspec.structs.replace(plain, headers=headers)
     for verb in {"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} - {method.upper()}:
-        yield Ask(method=verb, path=path, names=names)
+        yield ForeignRequest(method=verb, path=path, names=names)
     if body is not None:
-        yield Ask(method=method.upper(), path=path, names=names, body={"reason": "mine", "resume": False})
-        yield Ask(method=method.upper(), path=path, names=names, body={"no_such_field": 1})
+        yield ForeignRequest(method=method.upper(), path=path, names=names, body={"reason": "mine", "resume": False})
+        yield ForeignRequest(method=method.upper(), path=path, names=names, body={"no_such_field": 1})
 
 
-def _queries(operation: Document, owned: Owned) -> Iterator[dict[str, str]]:
+def _queries(operation: Document, owned: OwnedIds) -> Iterator[dict[str, str]]:
     for parameter in operation["parameters"]:
         if parameter["in"] == "query":
             known = [str(value) for value in parameter["schema"].get("enum", ())]
@@ -89,7 +91,7 @@ def _queries(operation: Document, owned: Owned) -> Iterator[dict[str, str]]:
     yield {"no_such_parameter": "1"}
 
 
-def _headers(owned: Owned) -> Iterator[dict[str, str]]:
+def _headers(owned: OwnedIds) -> Iterator[dict[str, str]]:
     for value in (owned.etag, "*", 'W/"0"', f"{owned.etag}, *"):
         yield {"If-None-Match": value}
     yield {"Accept": "text/event-stream"}
@@ -100,7 +102,7 @@ def _headers(owned: Owned) -> Iterator[dict[str, str]]:
     yield {"Origin": "https://ui.example"}
 
 
-def unknown_ids(ask: Ask) -> dict[str, str]:
+def unknown_ids(ask: ForeignRequest) -> dict[str, str]:
     """Ids that nobody ever had."""
     return {name: new_id() for name in ask.names}
 

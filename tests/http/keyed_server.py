@@ -13,7 +13,7 @@ from tests.support.keys import EFFECT_SECONDS
 from tests.support.live import Live
 
 
-class Closed(NamedTuple):
+class KeyedServer(NamedTuple):
     """A server that asks for keys, its store, and a key of org-a for everything that a key can do."""
 
     live: Live
