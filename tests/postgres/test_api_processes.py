@@ -1,5 +1,6 @@
 """`langlauf serve --processes 2`: one server to its callers, whichever of its processes answers."""
 
+import json
 import signal
 from collections.abc import Iterator
 
@@ -22,6 +23,7 @@ def server() -> Iterator[ServerProcess]:
     """A server of two processes with small limits."""
     settings = {
         "LANGLAUF_PROCESSES": "2",
+        "LANGLAUF_LOG_FORMAT": "json",
         "LANGLAUF_RATE_LIMIT": f"{_RATE}/1h",
         "LANGLAUF_LIMITS": f"max_streams_org={_STREAMS}; credential_share=100",
     }
@@ -64,6 +66,16 @@ def test_a_job_is_the_same_through_every_process(server: ServerProcess) -> None:
 def test_every_process_accepts_connections(server: ServerProcess) -> None:
     """Both take their part of many connections."""
     eventually(lambda: len(_accepting(server)) == 2)
+
+
+def test_every_process_logs_as_the_settings_say(server: ServerProcess) -> None:
+    """Each of them has started, and says so in JSON."""
+
+    def events() -> list[str]:
+        return [json.loads(line)["event"] for line in server.log if line.startswith("{")]
+
+    eventually(lambda: events().count("server_started") == 2)
+    assert not [line for line in server.log if "server_started" in line and not line.startswith("{")]
 
 
 def test_a_rate_holds_over_all_processes(server: ServerProcess) -> None:

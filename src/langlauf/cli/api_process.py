@@ -1,6 +1,7 @@
 """One of the API processes of `langlauf serve --processes N`: started by that command, not by people."""
 
 import asyncio
+import itertools
 import os
 import socket
 import sys
@@ -17,6 +18,7 @@ from langlauf.cli.serve import prepare, serve_until_stopped
 from langlauf.cli.worker_process import die_with_parent
 from langlauf.domain.errors import LanglaufError
 from langlauf.settings import Settings, load_settings
+from langlauf.telemetry.log import set_up_logging
 from langlauf.telemetry.metrics import take_counts
 from langlauf.worker.process_protocol import MessageConnection, MetricsReport, RequestMetrics, WorkerUnable
 
@@ -32,6 +34,7 @@ class _ApiProcess:
         self._start: asyncio.Future[StartApi] = asyncio.get_running_loop().create_future()
         self._app: Langlauf | None = None
         self._scrapes: dict[int, asyncio.Future[bytes]] = {}
+        self._scrape_numbers = itertools.count()
         self._counting: set[asyncio.Task[None]] = set()
 
     async def run(self, connection: socket.socket, listening: socket.socket) -> int:
@@ -40,6 +43,7 @@ class _ApiProcess:
         start = await self._start
         try:
             settings = share_of(load_settings(**start.flags), start.number, start.processes)
+            set_up_logging(settings.log_format, settings.log_level)
             app = self._app = prepare(settings, start.target)
             app.use(settings, start.target, SharedMemory(self._memory, start.number, start.processes))
             await serve_until_stopped(
@@ -57,7 +61,7 @@ class _ApiProcess:
         self._connection.send(ApiServing())
 
     async def _scrape(self, openmetrics: bool) -> bytes:
-        number = len(self._scrapes)
+        number = next(self._scrape_numbers)
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._scrapes[number] = answer
         self._connection.send(ScrapeRequest(number, openmetrics))

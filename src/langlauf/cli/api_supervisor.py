@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -32,6 +33,8 @@ _COMMAND = (sys.executable, "-P", "-m", "langlauf.cli.api_process")
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
 #: A process that does not send its counts in time is left out of a scrape.
 _COUNT_SECONDS = 0.5
+#: How long the last messages of a process that has ended are waited for.
+_LAST_SECONDS = 1.0
 
 
 class StartApi(msgspec.Struct, frozen=True, tag=True):
@@ -98,6 +101,8 @@ class ApiSupervisor:
 
     async def run(self) -> None:
         """Return when all processes have ended; raise if one cannot start, or ended with an error."""
+        # A thread waits for each process: the default pool has fewer threads than there may be processes.
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(self._count))
         with handle_signals(self._stop, self._signal_all):
             ends = await asyncio.gather(*(self._supervise(number) for number in range(self._count)))
         os.close(self._descriptor)
@@ -119,14 +124,15 @@ class ApiSupervisor:
     async def _supervise(self, number: int) -> int:
         """Run one process after another under a number, and return the exit status of the last one."""
         pause, first = _SHORTEST_PAUSE, True
-        while True:
+        while not self._stopping.is_set():
             process = self._running[number] = _ApiChild(self._scrape)
             start = StartApi(self._target, self._flags, self._allow_open, number, self._count, first and number == 0)
             status = await process.run(start, self._environment, self._listening, self._descriptor)
             del self._running[number]
             self._memory.forget(number)
             if self._stopping.is_set():
-                return status
+                # One that has not served yet does not drain: the signal ends it, and that is no error.
+                return 0 if status == -signal.SIGTERM and not process.served else status
             reason = process.problem or describe_exit(status)
             if first and not process.served:
                 self._problem = f"an API process could not start: {reason}"
@@ -137,7 +143,7 @@ class ApiSupervisor:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._stopping.wait()
-                return 0
+        return 0
 
     async def _scrape(self, openmetrics: bool) -> bytes:
         """Return the counts of all processes since the start, those of processes that died included."""
@@ -151,8 +157,9 @@ class _ApiChild:
     def __init__(self, scrape: _ScrapeFunction) -> None:
         self._scrape = scrape
         self._process: subprocess.Popen[bytes] | None = None
+        self._closed = asyncio.Event()
         self._connection: MessageConnection[FromApiProcess] = MessageConnection(
-            self._on_message, lambda: None, FromApiProcess
+            self._on_message, self._closed.set, FromApiProcess
         )
         self._counted: asyncio.Future[None] | None = None
         self._scraping: set[asyncio.Task[None]] = set()
@@ -178,7 +185,9 @@ class _ApiChild:
             return await asyncio.to_thread(process.wait)
         finally:
             self._process = None
-            await asyncio.sleep(0)  # read what it sent last
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LAST_SECONDS):
+                    await self._closed.wait()  # what it sent last is read before that
             self._connection.close()
 
     def signal(self, number: int) -> None:
