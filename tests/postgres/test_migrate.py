@@ -14,6 +14,7 @@ from langlauf.store.migrate import Migration, migrations_in
 from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.postgres.migrate import PACKAGE, applied_migrations, functions_in, migrate
 from tests.postgres.isolation import let_in
+from tests.postgres.schema_dump import dump
 from tests.support.postgres import execute, fetch
 from tests.support.postgres_stores import migrated_database
 
@@ -144,16 +145,8 @@ def test_no_function_is_defined_twice() -> None:
 def test_the_schema_matches_its_dump(database: str) -> None:
     """A change of a table or an index shows in the diff of `schema.txt`."""
     apply(database, KNOWN)
-    rows = fetch(
-        database,
-        """SELECT kind || ' ' || name || ': ' || definition AS line FROM langlauf.schema_objects
-        WHERE kind IN ('table', 'constraint', 'index', 'trigger', 'policy') OR (kind = 'column' AND EXISTS (
-            SELECT FROM pg_class WHERE oid = ('langlauf.' || split_part(name, '.', 1))::regclass AND relkind = 'r'))
-        ORDER BY kind, name COLLATE "C" """,
-    )
-    found = "\n".join(row["line"] for row in rows) + "\n"
     written = Path(__file__).with_name("schema.txt").read_text("utf-8")
-    assert found == written, "where this was meant, schema.txt is to say the same"
+    assert dump(database) == written, "run python -m tests.postgres.schema_dump > tests/postgres/schema.txt"
 
 
 def test_hot_tables_are_vacuumed_by_row_count(database: str) -> None:
