@@ -1,4 +1,4 @@
-"""The only module that reads clocks, draws random numbers or makes ids."""
+"""Time stamps, jitter and ids of records. Timeouts and caches may read `time.monotonic` themselves."""
 
 import os
 import random

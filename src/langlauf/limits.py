@@ -12,7 +12,7 @@ MEBIBYTE = 1_048_576
 
 
 class Limit(NamedTuple):
-    """A value that hardly any deployment changes; `LANGLAUFBY_NAME` sets it by name."""
+    """A value that hardly any deployment changes; `LANGLAUF_LIMITS` sets it by name."""
 
     name: str
     default: Any
