@@ -9,7 +9,6 @@ from typing import Literal
 
 import msgspec
 
-from langlauf.domain.event import OUTBOUND, EventType
 from langlauf.domain.instant import Instant
 from langlauf.domain.state import Status
 
@@ -71,20 +70,11 @@ MAIL_SUBJECTS: tuple[Subject, ...] = ("completed", "failed")
 MAIL_LANE = "mail"
 #: The most endpoints of an org.
 MOST_ENDPOINTS = 100
-#: Stands for the endpoint in the dedupe key of a job's own webhook.
-JOB_WEBHOOK = "job"
-
-_OUTSIDE: dict[EventType, str] = {kind: str(name).rpartition(".")[2] for kind, name in OUTBOUND.items()}
 
 
 def subject_of(template_key: str) -> str:
     """Return the subject of a message, from its template."""
     return template_key.rpartition(".")[2]
-
-
-def template_of(kind: EventType) -> str:
-    """Return the template of a message about an outbound event."""
-    return f"async.job.{_OUTSIDE[kind]}"
 
 
 class Subscription(msgspec.Struct, frozen=True, kw_only=True):

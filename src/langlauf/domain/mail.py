@@ -42,7 +42,6 @@ def masked_mail_address(text: str) -> str:
 
 #: `allowed`: on the org's list of receivers; `unsubscribed`: the receiver opted out.
 AddressMark = Literal["allowed", "unsubscribed"]
-ADDRESS_MARKS: tuple[AddressMark, ...] = ("allowed", "unsubscribed")
 #: Why a mail is not sent.
 MailRefusal = Literal["unsubscribed", "unlisted", "domain", "org_rate", "address_rate"]
 MAIL_REFUSALS: dict[MailRefusal, str] = {

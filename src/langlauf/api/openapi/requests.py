@@ -163,7 +163,3 @@ def webhook() -> Document:
             }
         }
     }
-
-
-def _header(name: str, text: str) -> Document:
-    return {"name": name, "in": "header", "required": True, "schema": {"type": "string"}, "description": text}
