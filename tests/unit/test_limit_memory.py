@@ -77,3 +77,12 @@ def test_many_names_make_shared_memory_forget_full_quotas_first(pair: Pair) -> N
     for number in range(200_000):
         pair.second.remember(("default", f"flood-{number}"), float(number))
     assert pair.first.full_at(("default", "spent")) == 1e9
+
+
+def test_more_names_than_places_leave_no_count_behind(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All names have the same places, and end in the order in which they came."""
+    monkeypatch.setattr(SharedMemory, "_hash", lambda _, name: (int(name[1]) + 1) << 32)
+    names = [("slot", str(number)) for number in range(20)]
+    assert [pair.first.add(name, 1) for name in names] == [1] * 16 + [0] * 4
+    assert [pair.first.add(name, -1) for name in names] == [0] * 20
+    assert [pair.second.count(name) for name in names] == [0] * 20

@@ -130,11 +130,13 @@ class SharedMemory:
         places = _places(hash_, _COUNT_ENTRIES)
         hashes, counts = self._counts[self._process]
         place = next((one for one in places if counts[one] and hashes[one] == hash_), None)
-        if place is None:
-            # With more names nearby than there are places, the last of them is counted for another name too.
-            place = next((one for one in places if not counts[one]), places[-1])
-            hashes[place] = hash_
-        counts[place] = max(0, counts[place] + number)
+        if place is None and number > 0:
+            # A name without a free place nearby is not counted: counted with another, it would leave a count behind.
+            place = next((one for one in places if not counts[one]), None)
+            if place is not None:
+                hashes[place] = hash_
+        if place is not None:
+            counts[place] = max(0, counts[place] + number)
         return self._sum(hash_, places)
 
     def count(self, name: tuple[str, ...]) -> int:
