@@ -104,7 +104,7 @@ def test_a_limit_of_streams_holds_over_all_processes(server: ServerProcess) -> N
     for http in clients:
         http.close()
     with httpx2.Client(headers=headers, trust_env=False) as http:
-        eventually(lambda: read_scrape(http.get(f"{server.url}/metrics").text).value("langlauf_streams") == 0)
+        eventually(lambda: read_scrape(http.get(f"{server.url}/metrics").text).value("langlauf_streams_open") == 0)
     assert httpx2.post(f"{server.url}/analyze/jobs/{job.job_id}/cancel", headers=headers, trust_env=False).is_success
 
 
