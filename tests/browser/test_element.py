@@ -244,7 +244,7 @@ def test_a_token_that_may_not_says_so(context: BrowserContext, host: Host, jobs:
     page.goto(host.page(jobs.url, f'src="{jobs.url}/jobs/{job_id}" token="{token(jobs, job_id)}" cancelable'))
     page.get_by_role("button", name="Cancel…").click()
     page.get_by_role("button", name="Cancel job").click()
-    expect(element(page).get_by_role("alert")).to_contain_text("It could not be canceled.")
+    expect(element(page).get_by_role("alert")).to_contain_text("The job could not be canceled.")
     GATES.open(gate)
     expect(element(page)).to_contain_text("Completed")
 

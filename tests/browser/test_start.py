@@ -91,7 +91,7 @@ def test_errors_have_the_focus_and_lead_to_their_entries(tab: OpenTab, troubles:
     page.get_by_role("link", name="Codes", exact=True).click()
     field = page.locator("[name='in.codes']")
     expect(field).to_be_focused()
-    expect(field).to_have_accessible_description(re.compile("Value 2: A whole number is needed"))
+    expect(field).to_have_accessible_description(re.compile("Value 2: Enter a whole number"))
     expect(page.locator("[name='in.region']")).to_have_value("Bern")
     troubles[:] = [one for one in troubles if "400" not in one]  # the answer to the form
 

@@ -102,7 +102,7 @@ def test_a_killed_clustering_goes_on_at_the_next_k(tmp_path: Path) -> None:
 
 
 def test_a_killed_comparison_goes_on_at_the_next_namespace(tmp_path: Path) -> None:
-    """The document is read once, each namespace is compared once, and nothing of the first attempt is lost."""
+    """Each document is read once, each namespace is compared once, and nothing of the first attempt is lost."""
     file = tmp_path / "computed"
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
@@ -110,7 +110,7 @@ def test_a_killed_comparison_goes_on_at_the_next_namespace(tmp_path: Path) -> No
         view = await done(app, runtime, "counted_ontology", seconds=120, **values)
         found = await result(runtime, view)
         assert (view.job.attempt, found["summary"]["changes"]) == (2, 9)
-        assert file.read_text().splitlines() == ["read text", "process", "thing"]
+        assert file.read_text().splitlines() == ["read text", "read previous", "process", "thing"]
 
     run(counted.app, tmp_path, body, **_PATIENCE)
 

@@ -22,7 +22,7 @@ RECIPES = {
     "backup": "langlauf backup backups/langlauf.db",
     "retention": "langlauf cleanup --dry-run --json",
     "upgrade": "backups/before-upgrade.db",
-    "checks": "somebody-else",
+    "checks": "another-org",
     "smoke": "langlauf doctor --probe --url",
 }
 

@@ -83,7 +83,7 @@ def test_views_without_the_new_columns_are_listed(earlier: str) -> None:
         'CREATE MATERIALIZED VIEW public."All of it" AS SELECT * FROM public.reading_jobs',
     )
     done = adopt(earlier)
-    assert "public.everything was made before the columns" in done.stderr
+    assert "public.everything was created before the columns" in done.stderr
     found = json.loads(adopt(earlier, "--json").stdout)["views"]
     assert found == ['public."All of it"', "public.everything"]
     execute(

@@ -79,6 +79,6 @@ def test_a_login_that_only_runs_is_told_which_one_to_use(database: tuple[str, st
     execute(owner, roles_sql(owner.partition("://")[2].partition("@")[0], name).partition("END $roles$;")[2])
     checked = run("verify", "--store", app)
     assert checked.exit_code == 2
-    assert "needs the login that migrates it" in checked.stderr
+    assert "use the login that migrates the store" in checked.stderr
     assert run("copy-store", app, tmp_path / "new.db").exit_code == 1
     assert not (tmp_path / "new.db").exists()
