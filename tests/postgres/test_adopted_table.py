@@ -248,7 +248,9 @@ def test_only_documented_roles_may_call(cluster: str, by: str) -> None:
 def test_without_roles_only_the_owner_may_call(earlier: str) -> None:
     """Without such roles, only the owner may call it."""
     done = json.loads(adopt(earlier, "--json").stdout)
-    assert not [change for change in done["changes"] if change.endswith("may call it") and "no other role" not in change]
+    assert not [
+        change for change in done["changes"] if change.endswith("may call it") and "no other role" not in change
+    ]
     assert fetch(earlier, "SELECT proacl::text FROM pg_proc WHERE proname = 'check_reading_timeouts'") == [
         ("{postgres=X/postgres}",)
     ]

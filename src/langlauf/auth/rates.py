@@ -112,7 +112,7 @@ def rate_limits_from(settings: Settings, memory: LimitMemory | None = None) -> R
 #: Scope key of the headers that every response to a request must have.
 HEADERS = "langlauf.headers"
 #: Delay of a refusal during a flood.
-FLOOD_SECONDS = 1.0
+FLOOD_SECONDS = 5.0
 
 
 def enforce_rate_limit(rates: RateLimits, request: Request, scope: Scope, caller: Caller) -> None:

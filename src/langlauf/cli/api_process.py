@@ -97,6 +97,7 @@ def share_of(settings: Settings, number: int, processes: int) -> Settings:
         workers=workers,
         max_connections=max(1, settings.max_connections // processes),
         max_sending=max(1, settings.max_sending // processes),
+        max_sending_org=max(1, settings.max_sending_org // processes),
     )
 
 

@@ -106,6 +106,9 @@ class MessageConnection(asyncio.Protocol, Generic[Message]):
         self._decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(messages)
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray()
+        #: a large frame that is not complete, and how many bytes it lacks
+        self._large: bytearray | None = None
+        self._missing = 0
         self._outgoing: list[bytes] = []
         self._decoding: set[asyncio.Task[None]] = set()
 
@@ -121,18 +124,37 @@ class MessageConnection(asyncio.Protocol, Generic[Message]):
     def data_received(self, data: bytes) -> None:
         """Decode complete frames; a large one is decoded in a thread, and later ones may overtake it."""
         rest = self._buffer
-        rest += data
+        rest += data if self._large is None else self._fill_large(memoryview(data))
         start = 0
         while len(rest) - start >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(rest, start)
             begin, end = start + _LENGTH.size, start + _LENGTH.size + length
-            if len(rest) < end:
-                break
-            self._decode(bytes(rest[begin:end]))
-            start = end
+            if len(rest) >= end:
+                self._decode(bytes(rest[begin:end]))
+                start = end
+                continue
+            if length > LARGE_TEXT:
+                self._large, self._missing = bytearray(length), length
+                self._fill_large(memoryview(bytes(rest[begin:])))
+                start = len(rest)
+            break
         del rest[:start]
 
-    def _decode(self, frame: bytes) -> None:
+    def _fill_large(self, data: memoryview) -> memoryview:
+        """Add to a large frame, and return what does not belong to it.
+
+        It is received in place: copying 64 MiB would hold up the event loop for a tenth of a second.
+        """
+        part, frame = data[: self._missing], cast("bytearray", self._large)
+        start = len(frame) - self._missing
+        frame[start : start + len(part)] = part
+        self._missing -= len(part)
+        if not self._missing:
+            self._large = None
+            self._decode(frame)
+        return data[len(part) :]
+
+    def _decode(self, frame: bytes | bytearray) -> None:
         if len(frame) <= LARGE_TEXT:
             self._on_message(self._decoder.decode(frame))
             return
@@ -140,7 +162,7 @@ class MessageConnection(asyncio.Protocol, Generic[Message]):
         self._decoding.add(task)
         task.add_done_callback(self._decoding.discard)
 
-    async def _decode_large(self, frame: bytes) -> None:
+    async def _decode_large(self, frame: bytes | bytearray) -> None:
         self._on_message(await run_in_thread(self._decoder.decode, frame))
 
     def send(self, message: msgspec.Struct) -> None:
