@@ -27,7 +27,7 @@ def double(number: int) -> int:
 
 def broken(_: int) -> int:
     """A chunk that fails with words that are nobody's business."""
-    raise ValueError("the secret is 4711")
+    raise ValueError("the secret is xyzzy")
 
 
 @app.analysis(duplicates=True)

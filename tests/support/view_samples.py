@@ -32,7 +32,7 @@ code {ATTACK}
 ![a picture](https://example.org/p.png)
 """
 CITIES = [
-    {"id": EXACT, "name": "Zürich", "level": 71.50, "share": 0.31, "tags": ["loud", "busy"], "api_token": "abc"},
+    {"id": EXACT, "name": "Zürich", "level": 71.50, "share": 0.31, "tags": ["loud", "busy"], "api_token": "xyzzy"},
     {"id": EXACT + 2, "name": "Bern", "level": 64.25, "share": 0.22, "tags": [], "api_token": "def"},
     {"id": EXACT + 4, "name": ATTACK, "level": -3, "share": None, "tags": {"a": {"b": ATTACK}}, "api_token": "ghi"},
 ]
