@@ -1,19 +1,17 @@
 """A cancel ends within the grace, also if its worker is paused or dead while its lease is live."""
 
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import apsw
 import httpx2
 import pytest
 
 from langlauf.domain.outcome import CANCEL_MARGIN
-from tests.support.processes import eventually, state
+from tests.support.processes import signal_without_lock
 from tests.support.server import ServerProcess, serving, working
 
 GRACE = 0.5
@@ -58,16 +56,6 @@ class Jobs:
             time.sleep(0.02)
 
 
-def _signal(worker: subprocess.Popen[str], how: signal.Signals, store: Path) -> None:
-    """Pause or kill a worker while it does not hold the write lock of the store, which a paused one would keep."""
-    connection = apsw.Connection(str(store))
-    connection.set_busy_timeout(60_000)
-    connection.execute("BEGIN IMMEDIATE")
-    worker.send_signal(how)
-    eventually(lambda: state(worker.pid) in "TZ")
-    connection.close()
-
-
 @contextmanager
 def _jobs(store: Path) -> Iterator[Jobs]:
     with (
@@ -84,7 +72,7 @@ def test_a_cancel_does_not_wait_for_a_lost_worker(tmp_path: Path, how: signal.Si
     with _jobs(store) as jobs, working(store, settings=SETTINGS) as worker:
         address = jobs.submit(analysis="hang", label="here")
         jobs.until_started(address)
-        _signal(worker, how, store)
+        signal_without_lock(worker, how, store)
         asked_at = time.monotonic()
         assert jobs.cancel(address) == 202
         job = jobs.until(address, "canceled")
@@ -101,7 +89,7 @@ def test_a_resumed_worker_writes_nothing_and_works_on(tmp_path: Path) -> None:
     with _jobs(store) as jobs, working(store, settings={**SETTINGS, "LANGLAUF_MAX_RUNNING": "1"}) as worker:
         address = jobs.submit(analysis="gate", path=str(gate))
         jobs.until_started(address)
-        _signal(worker, signal.SIGSTOP, store)
+        signal_without_lock(worker, signal.SIGSTOP, store)
         assert jobs.cancel(address) == 202
         ended = jobs.until(address, "canceled")
         gate.touch()

@@ -1,9 +1,13 @@
-"""Looking at processes from outside."""
+"""Processes seen from outside, and signals to them."""
 
+import signal
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
+
+import apsw
 
 T = TypeVar("T")
 
@@ -65,3 +69,13 @@ def eventually(look: Callable[[], T], seconds: float = 60) -> T:
         assert time.monotonic() < deadline, f"it was not so within {seconds:g} s"
         time.sleep(0.01)
     return found
+
+
+def signal_without_lock(process: subprocess.Popen[str], how: signal.Signals, store: Path) -> None:
+    """Pause or kill a process while it does not hold the write lock of the store, which a paused one would keep."""
+    connection = apsw.Connection(str(store))
+    connection.set_busy_timeout(60_000)
+    connection.execute("BEGIN IMMEDIATE")
+    process.send_signal(how)
+    eventually(lambda: state(process.pid) in "TZ")
+    connection.close()

@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.support.processes import alive, eventually, parent
+from tests.support.processes import alive, eventually, parent, signal_without_lock
 from tests.support.server import ServerProcess, serving
 
 _APP = "tests.support.plain_app:app"
@@ -54,7 +54,7 @@ def test_the_process_of_a_paused_worker_ends_before_another_takes_over(tmp_path:
         job_id = _submit(first, "ticks", file=str(ledger), lasting=600)
         eventually(lambda: bool(_words(ledger)))
         with serving(store, app=_APP, settings=_QUICK) as second:
-            first.process.send_signal(signal.SIGSTOP)
+            signal_without_lock(first.process, signal.SIGSTOP, store)
             eventually(lambda: any(words[2] == "2" for words in _words(ledger)))
             first.process.send_signal(signal.SIGCONT)
             eventually(lambda: "attempt_lost" in "".join(first.log))
