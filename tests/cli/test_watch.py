@@ -1,15 +1,18 @@
 """Watching a job in a terminal, in a pipe, and leaving it."""
 
+import ctypes
 import os
 import pty
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from langlauf.client import Client
 from langlauf.domain.state import Status
 from tests.cli.conftest import Commands
+from tests.support.server import environment
 
 
 def read_until(terminal: int, text: str) -> str:
@@ -91,6 +94,55 @@ def test_ctrl_c_in_a_terminal_leaves_it_tidy(
     os.close(terminal)
     assert shown.index("\x1b[?25h") < shown.index("goes on")
     client.job(job).cancel()
+
+
+def test_an_interrupt_that_another_thread_gets(
+    langlauf: Commands, client: Client, until_step: Callable[[str, str], None]
+) -> None:
+    """Ctrl-C is noticed although it does not interrupt the system call in which the main thread waits."""
+    job = langlauf.submit("-a", "hang")
+    until_step(job, "hanging")
+    terminal, inner = pty.openpty()
+    process = langlauf.start("watch", job, stderr=inner, stdout=subprocess.DEVNULL)
+    os.close(inner)
+    read_until(terminal, "hanging")
+    threads = [int(path.name) for path in Path(f"/proc/{process.pid}/task").iterdir() if int(path.name) != process.pid]
+    send_to_thread(process.pid, threads[0], signal.SIGINT)
+    shown = read_until(terminal, "")
+    assert process.wait(60) == 130
+    os.close(terminal)
+    assert "goes on" in shown
+    client.job(job).cancel()
+
+
+def test_an_interrupt_in_a_finaliser(langlauf: Commands, client: Client) -> None:
+    """Python drops the exception of a finaliser; the command ends all the same when it waits next."""
+    job = langlauf.submit("-a", "hang")
+    code = f"""
+import click, signal
+from langlauf.cli.client_command import with_client
+
+class Finalised:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+@click.command()
+@with_client
+def command(client, *, as_json):
+    Finalised()
+    client.job("{job}").wait()
+
+command()
+"""
+    done = subprocess.run([sys.executable, "-c", code, *langlauf.flags], env=environment(), timeout=60, check=False)
+    assert done.returncode == 130
+    client.job(job).cancel()
+
+
+def send_to_thread(process: int, thread: int, number: signal.Signals) -> None:
+    """Send a signal to one thread of another process."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.tgkill(process, thread, number) == 0, os.strerror(ctypes.get_errno())
 
 
 def test_submit_and_watch(langlauf: Commands) -> None:

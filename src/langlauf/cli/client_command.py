@@ -1,6 +1,9 @@
 """Client commands: the client they work with, and each of its errors as an exit code with a next step."""
 
 import functools
+import queue
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -16,6 +19,7 @@ from langlauf.cli.options import (
 )
 from langlauf.cli.output import command_line
 from langlauf.client import Client, errors
+from langlauf.client.requests import ClientRequest, NoReply, ServerReply
 from langlauf.domain.errors import SettingsError
 
 timeout_option = duration_option("--timeout", "Stop waiting after this time, exit 124; the job goes on.")
@@ -32,6 +36,63 @@ _EXIT_CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
     (errors.WaitTimeout, ExitCode.TIMEOUT),
     (errors.ClientError, ExitCode.FAILED),
 )
+#: How long Ctrl-C may go unnoticed.
+_INTERRUPT_SECONDS = 0.1
+
+
+class InterruptibleClient(Client):
+    """A client that Ctrl-C always interrupts, also in a long poll.
+
+    Python acts on a signal in its main thread alone. One that comes just before that thread blocks in a system call, or
+    that the kernel gives to another thread, such as the one that draws the bar, is noticed when the call returns: after
+    a long poll of 25 s. One that arrives in a finaliser or a callback of an import is dropped. So another thread sends,
+    and the main thread looks for an interrupt while it waits.
+    """
+
+    def __init__(self, *place: str | None, interrupted: threading.Event) -> None:
+        super().__init__(*place)
+        self._interrupted = interrupted
+
+    def _send(self, request: ClientRequest) -> ServerReply | NoReply:
+        outcome: queue.SimpleQueue[ServerReply | NoReply | Exception] = queue.SimpleQueue()
+
+        def send() -> None:
+            try:
+                outcome.put(super(InterruptibleClient, self)._send(request))
+            except Exception as error:  # noqa: BLE001 - raised again by the thread that waits
+                outcome.put(error)
+
+        # A daemon: a command that was interrupted does not wait for the reply.
+        threading.Thread(target=send, daemon=True).start()
+        while not self._interrupted.is_set():
+            try:
+                found = outcome.get(timeout=_INTERRUPT_SECONDS)
+            except queue.Empty:
+                continue
+            if isinstance(found, Exception):
+                raise found
+            return found
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def _interrupt_event() -> Iterator[threading.Event]:
+    """Yield an event that Ctrl-C sets, besides raising KeyboardInterrupt."""
+    interrupted = threading.Event()
+
+    def interrupt(*_: object) -> None:
+        interrupted.set()
+        raise KeyboardInterrupt
+
+    previous = signal.getsignal(signal.SIGINT)
+    if previous is not signal.default_int_handler:  # ignored, as in the background of a shell
+        yield interrupted
+        return
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, previous)
 
 
 def with_client(function: Callable[..., None]) -> Callable[..., None]:
@@ -39,7 +100,11 @@ def with_client(function: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def command(*, url: str | None, org: str | None, key: str | None, **values: Any) -> None:
-        with _errors_as_exit_codes(), Client(url, org, key) as client:
+        with (
+            _errors_as_exit_codes(),
+            _interrupt_event() as interrupted,
+            InterruptibleClient(url, org, key, interrupted=interrupted) as client,
+        ):
             function(client, **values)
 
     return settings_options(*CLIENT_SETTINGS)(json_option(command))
