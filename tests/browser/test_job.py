@@ -101,6 +101,23 @@ def test_a_job_is_stopped_without_a_script(tab: OpenTab, site: Live, gate: str) 
     expect(page.locator("#part-state")).to_contain_text("by hand")
 
 
+def test_the_cause_is_shown_and_copied(tab: OpenTab, site: Live) -> None:
+    """On a developer's own server: what was raised, the line of the application, and the trace for the clipboard."""
+    page = tab(permissions=["clipboard-read", "clipboard-write"])
+    failed = site.wait(site.submit("failing", how="bug")["job_id"])
+    page.goto(f"/jobs/{failed['job_id']}")
+    cause = page.locator("#cause")
+    expect(cause).to_contain_text("Raised in failing, live.py:")
+    expect(cause).to_contain_text('raise RuntimeError(f"broken {how}")')
+    cause.get_by_text("Stack trace", exact=True).click()
+    assert_accessible(page)
+    cause.get_by_role("button", name="Copy the stack trace").click()
+    expect(page.locator("#said")).to_have_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()").endswith("RuntimeError: broken bug\n")
+    page.set_viewport_size({"width": 320, "height": 700})
+    assert_fits(page)
+
+
 def test_a_failed_job_goes_on_where_it_stopped(page: Page, site: Live) -> None:
     """The new job is followed to its end; what was computed before is not computed again."""
     failed = site.wait(site.submit("chunked", parts=4, fail_at=2)["job_id"])

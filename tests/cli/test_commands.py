@@ -202,3 +202,16 @@ def test_client_settings_are_flags_of_every_client_command() -> None:
         shown = CliRunner().invoke(main, [name, "--help"]).stdout
         assert all(flag in shown for flag in ("--url", "--org", "--key", "--json"))
     assert {"url", "org", "key"} <= {setting.name for setting in SETTINGS}
+
+
+def test_status_shows_where_a_job_went_wrong(langlauf: Commands) -> None:
+    """What was raised and where, then the whole trace; a job that has not failed has none."""
+    failed = langlauf.submit("-a", "fail", "how=bug")
+    watched = langlauf.run("watch", failed, exit_code=1)
+    assert f"langlauf status --trace {failed}" in watched.stderr
+    shown = langlauf.run("status", failed, "--trace").stdout
+    assert "Cause         RuntimeError: a mistake\nRaised in     fail, sample_app.py:" in shown
+    assert 'raise RuntimeError("a mistake")\nRuntimeError: a mistake' in shown
+    assert "Traceback" not in langlauf.run("status", failed).stdout
+    done = json.loads(langlauf.run("submit", "value=1", "--watch", "--json").stdout)["job_id"]
+    assert "the job has not failed" in langlauf.run("status", done, "--trace").stderr

@@ -64,7 +64,7 @@ def test_answers_are_kept_within_a_bound() -> None:
     kept = StatusCache()
 
     def keep(org_id: str, number: int, size: int = 60_000) -> StatusCacheKey:
-        audience = StatusCacheKey(org_id, str(number), operator=False, base="")
+        audience = StatusCacheKey(org_id, str(number), trace=False, base="")
         kept.put(audience, CachedStatus(_PULSE, {}, b"x" * size))
         return audience
 

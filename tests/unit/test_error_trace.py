@@ -1,9 +1,11 @@
 """The trace of an error: the application's frames, what it came from, and no secret."""
 
 import json
+import re
 
 import pytest
 
+from langlauf.domain.stack_trace import read_cause
 from langlauf.worker.failure import format_trace
 
 
@@ -28,11 +30,31 @@ def test_frames_of_libraries_are_counted_and_those_of_the_application_shown() ->
     """The last one is always shown: there it happened."""
     trace = format_trace(_caught("{"))
     assert "in _own\n    return json.loads(text)" in trace
-    assert "  [2 frames of libraries]\n" in trace
+    assert re.search(r"  \[\d frames of libraries, the last of which is:\]\n  File .*json.decoder.py", trace)
     assert "in raw_decode" in trace or "in decode" in trace
     assert trace.count("json/decoder.py") == 1
     assert "This led to" in trace
     assert trace.endswith("RuntimeError: password='[redacted]' was refused\n")
+
+
+def test_a_trace_names_the_line_of_the_application() -> None:
+    """Of the last error with a frame of its own, also where a library raised it; frames of libraries never count."""
+    cause = read_cause(format_trace(_caught("{")))
+    assert cause.error == "RuntimeError: password='[redacted]' was refused"
+    assert cause.place is not None
+    assert (cause.place.function, cause.place.code) == (
+        "_refused",
+        "raise RuntimeError(\"password='a b c' was refused\") from error".replace("a b c", "[redacted]"),
+    )
+    with pytest.raises(ValueError, match="Expecting") as caught:
+        _own("{")
+    cause = read_cause(format_trace(caught.value))
+    assert cause.place is not None
+    assert (cause.place.function, cause.place.code) == ("_own", "return json.loads(text)")
+    assert cause.place.short.startswith("test_error_trace.py:")
+    assert cause.error.startswith("JSONDecodeError: Expecting")
+    alone = read_cause(format_trace(ValueError("two\nlines")))
+    assert (alone.error, alone.place) == ("ValueError: two\nlines", None)
 
 
 def test_an_error_of_a_library_alone_keeps_its_frames() -> None:

@@ -68,6 +68,15 @@ def test_no_line_holds_a_secret(lines: logging.Formatter, text: str) -> None:
     assert "made" not in lines.format(_record({"text": text}, level=logging.INFO, name="a.library"))
 
 
+def test_a_stack_trace_stands_below_its_line() -> None:
+    """Line by line for people, as one field for machines; masked and escaped in both."""
+    fields = {"code": "internal", "trace": "Traceback:\n  at \x1b[31m line 3\nError: password='made up'\n"}
+    first, *rest = TextFormatter().format(_record(fields)).split("\n")
+    assert first.endswith(" code=internal")
+    assert rest == ["Traceback:", "  at \\e[31m line 3", "Error: password='[redacted]'"]
+    assert json.loads(JsonFormatter().format(_record(fields)))["trace"].endswith("password='[redacted]'\n")
+
+
 def test_a_json_line_stays_json() -> None:
     """Its values are masked before it is written."""
     line = json.loads(JsonFormatter().format(_record({"text": 'token="a b"', "count": 3, "api_token": "x"})))

@@ -12,7 +12,7 @@ from langlauf.api.requests import read_object
 from langlauf.api.response_schemas import JobResponse
 from langlauf.api.responses import json_response, payload_envelope, tenant_headers
 from langlauf.api.wire import ApiLinks, job_out
-from langlauf.auth.allowed_hosts import check_host
+from langlauf.auth.allowed_hosts import check_host, serves_this_machine
 from langlauf.auth.browser import BY_SCRIPT, READING, BrowserCheck, is_cross_site, session_grant
 from langlauf.auth.caller import Caller, caller_of
 from langlauf.auth.client_address import trusted_proxies
@@ -68,6 +68,8 @@ class ApiContext(msgspec.Struct, frozen=True):
             check_host(request)
             if request.method not in READING and is_cross_site(request, self.settings):
                 raise forbidden("A page of another site may not change anything here.")
+            if not serves_this_machine(request, self.settings):
+                grant = msgspec.structs.replace(grant, scopes=grant.scopes - {Scope.DEBUG})
         caller = caller_of(request, grant)
         if grant.job_id is not None and not one_job:
             raise forbidden("This token is for one job; it is good for nothing else.")
@@ -155,9 +157,7 @@ class ApiContext(msgspec.Struct, frozen=True):
         """Return a response with one job, its Retry-After and its location."""
         moment = await self.services.reads.derived_fields(view)
         links = self.links(request)
-        body = JobResponse(
-            request_id=caller.request_id, job=job_out(view.job, moment, links, operator=caller.is_operator)
-        )
+        body = JobResponse(request_id=caller.request_id, job=job_out(view.job, moment, links, trace=caller.sees_traces))
         headers = {"Retry-After": str(moment.poll_after), "Content-Location": links.job(view.job.job_id)}
         return json_response(body, status, headers=headers)
 

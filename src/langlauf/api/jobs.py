@@ -70,7 +70,7 @@ class JobHandlers:
         wait = int_parameter(request, "wait", default=0, lowest=0, highest=30)
         known = etags_of_caller(request)
         audience = StatusCacheKey(
-            caller.org_id, request.path_params["job_id"], caller.is_operator, self._context.links(request).base
+            caller.org_id, request.path_params["job_id"], caller.sees_traces, self._context.links(request).base
         )
         kept = self._kept.get(audience)
         if kept is not None and await self._services.reads.pulse(caller, audience.job_id) != kept.pulse:
@@ -96,7 +96,7 @@ class JobHandlers:
             raise not_found()
         job = found.view.job
         moment = await self._services.reads.derived_fields(found.view)
-        members = job_members(job, moment, ApiLinks(audience.base), operator=audience.operator)
+        members = job_members(job, moment, ApiLinks(audience.base), trace=audience.trace)
         shown = JobStatusOut(*members, events=list(map(event_out, found.events)), result=raw_json(found.result))
         headers = {"Retry-After": str(moment.poll_after), "ETag": self._etag(found.view)}
         made = CachedStatus(fingerprint_of(found.view), headers, msgspec.json.encode(shown))
@@ -141,7 +141,7 @@ class JobHandlers:
         before = read_cursor(cursor, caller.org_id, which) if cursor else None
         page = await self._services.reads.of(caller).jobs(msgspec.structs.replace(which, before=before))
         links = self._context.links(request)
-        shows = partial(job_out, links=links, operator=caller.is_operator)
+        shows = partial(job_out, links=links, trace=caller.sees_traces)
         jobs = [shows(view.job, await self._services.reads.derived_fields(view)) for view in page.views]
         next_cursor = write_cursor(page.after, caller.org_id, which) if page.after else None
         headers = {}
@@ -206,7 +206,7 @@ class JobHandlers:
         moment = await self._services.reads.derived_fields(found.view)
         links = self._context.links(request)
         events = [event_out(event) for event in found.events]
-        members = job_members(found.view.job, moment, links, operator=caller.is_operator)
+        members = job_members(found.view.job, moment, links, trace=caller.sees_traces)
         job = JobWithEventsOut(*members, events=events)
         headers = {"Retry-After": str(moment.poll_after), "Content-Location": links.job(job_id)}
         body = CancelResponse(request_id=caller.request_id, job=job)

@@ -14,7 +14,7 @@ from langlauf.domain.webhook import LONGEST_WEBHOOK_URL
 from langlauf.service.webhooks import LONGEST_OVERLAP
 from langlauf.settings_values import LONGEST_DURATION
 
-KeyScope = Literal["submit", "read", "cancel", "admin"]
+KeyScope = Literal["submit", "read", "cancel", "admin", "debug"]
 #: A text like `30m`, over 0; a pattern cannot express its maximum.
 DURATION_TEXT = {"pattern": r"^(?=[^1-9]*[1-9])\s*[0-9]+(\.[0-9]+)?\s*[smhd]?\s*$"}
 _DurationText = Annotated[str, msgspec.Meta(max_length=20, extra_json_schema=DURATION_TEXT)]

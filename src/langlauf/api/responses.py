@@ -91,7 +91,8 @@ class StatusCacheKey(NamedTuple):
 
     org_id: str
     job_id: str
-    operator: bool
+    #: whether it contains the stack trace of the error
+    trace: bool
     #: the base of the links in it
     base: str
 

@@ -57,40 +57,40 @@ def _time(instant: Instant | None) -> datetime | None:
     return None if instant is None else to_datetime(instant)
 
 
-def _shown_meta(text: str | None, *, operator: bool) -> dict[str, Any] | None:
-    """Return error details; the traceback is for the operator only."""
+def _shown_meta(text: str | None, *, trace: bool) -> dict[str, Any] | None:
+    """Return error details, with the stack trace only for those who may see it."""
     if text is None:
         return None
     meta = msgspec.json.decode(text, type=dict[str, Any])
-    if not operator:
+    if not trace:
         meta.pop("trace", None)
     return meta or None
 
 
 def trace_of(job: JobRecord) -> str | None:
-    """Return the traceback of a failed job, for the operator; None where there is none."""
-    meta = _shown_meta(job.error_meta, operator=True) or {}
-    trace = meta.get("trace")
-    return trace if isinstance(trace, str) else None
+    """Return the stack trace of a failed job, for those who may see it; None where there is none."""
+    meta = _shown_meta(job.error_meta, trace=True) or {}
+    found = meta.get("trace")
+    return found if isinstance(found, str) else None
 
 
 def _number(value: float) -> int | float:
     return int(value) if value == int(value) else value
 
 
-def job_out(job: JobRecord, moment: DerivedFields, links: ApiLinks, *, operator: bool = False) -> JobOut:
-    """Convert a job, as the operator or as its org sees it."""
-    return JobOut(*job_members(job, moment, links, operator=operator))
+def job_out(job: JobRecord, moment: DerivedFields, links: ApiLinks, *, trace: bool = False) -> JobOut:
+    """Convert a job, with the stack trace of its error or without."""
+    return JobOut(*job_members(job, moment, links, trace=trace))
 
 
-def job_members(job: JobRecord, moment: DerivedFields, links: ApiLinks, *, operator: bool = False) -> list[Any]:
+def job_members(job: JobRecord, moment: DerivedFields, links: ApiLinks, *, trace: bool = False) -> list[Any]:
     """Return the fields of a job in their order on the wire."""
     members: list[Any] = [*astuple(job)[: len(VISIBLE_FIELDS)]]
     for place in _TIMES:
         if (at := members[place]) is not None:
             members[place] = to_datetime(at)
     members[_ESTIMATE] = moment.estimated_seconds
-    members[_DETAILS] = _shown_meta(job.error_meta, operator=operator)
+    members[_DETAILS] = _shown_meta(job.error_meta, trace=trace)
     members[_TIMEOUT] = _number(job.timeout_seconds)
     members.insert(_PHASE, moment.phase)
     members.append(links.job(job.job_id))

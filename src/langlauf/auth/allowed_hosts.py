@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
+from langlauf.domain.ssrf import is_loopback
 from langlauf.problems import forbidden
 from langlauf.settings import Settings
 
@@ -34,6 +35,15 @@ def check_host(request: Request) -> None:
     raise forbidden(
         "This server does not know itself by the name in Host: use localhost, or tell it with LANGLAUF_PUBLIC_URL."
     )
+
+
+def serves_this_machine(request: Request, settings: Settings) -> bool:
+    """Whether only people on this machine can reach our server: a loopback bind, known names, no public URL.
+
+    A program that Langlauf is mounted in may listen anywhere.
+    """
+    ours = request.scope.get(ALLOWED_HOSTS) is not None
+    return ours and settings.public_url is None and is_loopback(settings.host)
 
 
 @lru_cache(256)

@@ -40,9 +40,9 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         return (self.org_id,) if self.grant is None else (self.org_id, *self.grant.counted_as)
 
     @property
-    def is_operator(self) -> bool:
-        """Whether the caller is the operator, who also sees tracebacks of failed analyses."""
-        return self.grant is not None and self.grant.operator and Scope.OPERATE in self.scopes
+    def sees_traces(self) -> bool:
+        """Whether the caller may see the stack traces of failed attempts."""
+        return Scope.DEBUG in self.scopes
 
     @property
     def trace(self) -> Trace | None:

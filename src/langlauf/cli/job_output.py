@@ -15,7 +15,9 @@ from langlauf.cli.options import CommandError, ExitCode
 from langlauf.cli.output import command_line, count, format_duration, format_time, plain, print_json, print_note
 from langlauf.client import JobState, JobSummary, RemoteJob
 from langlauf.domain.job import Phase
+from langlauf.domain.stack_trace import read_cause
 from langlauf.domain.state import TERMINAL, Status
+from langlauf.domain.text import escaped_lines
 
 #: Exit code of a command that followed a job to its end.
 EXIT_CODE_OF_STATUS = {
@@ -37,6 +39,11 @@ _COLORS = {
     Status.FAILED: "red",
     Status.CANCELED: "magenta",
 }
+#: Where a job failed and the answer has no trace.
+_NO_TRACE = (
+    "No stack trace: none was stored, or this key may not see it.\n"
+    "  create one that may: langlauf keys create --org ORG --scope read --scope debug"
+)
 _REDRAWS_PER_SECOND = 4
 _BAR_WIDTH = 28
 #: Fixed widths, so that columns do not move when a word gets longer.
@@ -112,6 +119,8 @@ def print_outcome(state: JobState) -> None:
                 print_note(f"  check the input, then submit it again: {command_line('submit')}")
             else:
                 print_note(f"  try again: {command_line('retry', state.job_id)}")
+            if trace_in(state) is not None:
+                print_note(f"  see where it was raised: {command_line('status', '--trace', state.job_id)}")
         case Status.CANCELED:
             reason = f": {plain(state.cancel_reason)}" if state.cancel_reason else ""
             print_note(f"Canceled by {state.canceled_by}{reason}.")
@@ -144,6 +153,25 @@ def print_state(state: JobState) -> None:
     for label, value in rows:
         if value:
             click.echo(f"{label:<13} {plain(value)}")
+
+
+def print_trace(state: JobState) -> None:
+    """Print what was raised, where in the application, and the stack trace; or why there is none."""
+    trace = trace_in(state)
+    if trace is None:
+        print_note("No stack trace: the job has not failed." if state.error_code is None else _NO_TRACE)
+        return
+    cause = read_cause(trace)
+    click.echo(f"{'Cause':<13} {plain(cause.error)}")
+    if cause.place is not None:
+        click.echo(f"{'Raised in':<13} {plain(cause.place.function)}, {plain(cause.place.short)}")
+    click.echo("\n" + escaped_lines(cause.trace.rstrip()))
+
+
+def trace_in(state: JobState) -> str | None:
+    """Return the stack trace of a failed job, where the server shows it to this caller."""
+    found = (state.error_meta or {}).get("trace")
+    return found if isinstance(found, str) else None
 
 
 def _print_changes(states: Iterable[JobState]) -> None:

@@ -12,6 +12,7 @@ from langlauf.cli.job_output import (
     print_new_job,
     print_outcome,
     print_state,
+    print_trace,
     state_text,
     watch_to_end,
 )
@@ -48,14 +49,17 @@ def _job_row(job: JobSummary) -> tuple[str, ...]:
 
 @click.command()
 @_job
+@click.option("--trace", is_flag=True, help="Also print the stack trace of a failed job, for those who may see it.")
 @with_client
-def status(client: Client, job_id: str, as_json: bool) -> None:
+def status(client: Client, job_id: str, trace: bool, as_json: bool) -> None:
     """Show a job as it is now. Exit code 0 whatever its state."""
     state = client.job(job_id).status()
     if as_json:
         print_json(state)
-    else:
-        print_state(state)
+        return
+    print_state(state)
+    if trace:
+        print_trace(state)
 
 
 @click.command()

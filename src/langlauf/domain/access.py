@@ -23,6 +23,8 @@ class Scope(StrEnum):
     CANCEL = "cancel"
     #: manage the org itself
     ADMIN = "admin"
+    #: see the stack traces of failed attempts
+    DEBUG = "debug"
     #: read over all orgs: for the operator only, never for a key
     OPERATE = "operate"
 
@@ -78,11 +80,6 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
             CAPABILITY_ISSUER if self.issuer == CAPABILITY_ISSUER else f"tokens of {self.key_id or self.issuer}"
         )
         return (all_of_them, f"job {self.job_id}")
-
-    @property
-    def operator(self) -> bool:
-        """Whether it is the operator's token, or a session started with it; never a key or an open store."""
-        return Scope.OPERATE in self.scopes and self.issuer not in (OPEN_ISSUER, CAPABILITY_ISSUER)
 
     @property
     def guessable(self) -> bool:

@@ -17,6 +17,10 @@ _log = logging.getLogger("langlauf")
 _clock = SystemClock()
 
 
+#: The field with a stack trace. A line for people has it below.
+TRACE = "trace"
+
+
 class LogEvent(StrEnum):
     """The events. The value is the message of the log line and the label of its counter."""
 
@@ -29,6 +33,7 @@ class LogEvent(StrEnum):
     NOT_RUNNING = "not_running"
     ATTEMPT_STARTED = "attempt_started"
     ATTEMPT_ENDED = "attempt_ended"
+    ATTEMPT_FAILED = "attempt_failed"
     ATTEMPT_LOST = "attempt_lost"
     ATTEMPT_ABANDONED = "attempt_abandoned"
     ATTEMPT_UNWRITTEN = "attempt_unwritten"
@@ -85,11 +90,13 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         fields = getattr(record, "fields", {})
-        words = " ".join(f"{name}={value}" for name, value in fields.items())
+        words = " ".join(f"{name}={value}" for name, value in fields.items() if name != TRACE)
         line = f"{to_text(_clock.now())} {record.levelname.lower():7} {record.getMessage()} {words}".rstrip()
         line = escaped(redact(line) if _may_hold_secrets(record, line) else line)
         if record.exc_info:
             line += "\n" + escaped_lines(redact(self.formatException(record.exc_info)))
+        elif fields.get(TRACE):
+            line += "\n" + escaped_lines(redact(fields[TRACE].rstrip()))
         return line
 
 
@@ -104,7 +111,7 @@ class JsonFormatter(logging.Formatter):
             **getattr(record, "fields", {}),
         }
         if record.exc_info:
-            line["trace"] = self.formatException(record.exc_info)
+            line[TRACE] = self.formatException(record.exc_info)
         text = json.dumps(line, default=str)
         # Mask the values, not the JSON text, in which quotes and line ends are escaped.
         return json.dumps(redact_json(json.loads(text))) if _may_hold_secrets(record, text) else text

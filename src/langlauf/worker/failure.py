@@ -10,6 +10,7 @@ import msgspec
 from langlauf.domain.errors import AnalysisError, TransientError
 from langlauf.domain.outcome import Failure, classify
 from langlauf.domain.redact import clean_tail, clean_text, exception_text
+from langlauf.domain.stack_trace import LED_TO, LIBRARY_FRAMES, LIBRARY_FRAMES_TO_THE_LAST
 
 _LONGEST_TRACE = 8_000
 _LONGEST_NAME = 200
@@ -17,7 +18,6 @@ _LONGEST_NAME = 200
 _MOST_FRAMES = 60
 _MOST_ERRORS = 10
 _HEAD = "Traceback (most recent call last):\n"
-_BEFORE = "\nThis led to:\n\n"
 _PACKAGE = str(Path(__file__).parents[1])
 #: Bundled analyses count as application code.
 _BUNDLED = str(Path(__file__).parents[1] / "bundled")
@@ -54,7 +54,7 @@ def format_trace(error: BaseException) -> str:
             waiting += one.exceptions[:_MOST_ERRORS]
         before = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
         waiting += [] if before is None else [before]
-    return clean_tail(_BEFORE.join(reversed(parts)), _LONGEST_TRACE)
+    return clean_tail(LED_TO.join(reversed(parts)), _LONGEST_TRACE)
 
 
 class _FoldedTrace(traceback.StackSummary):
@@ -63,15 +63,18 @@ class _FoldedTrace(traceback.StackSummary):
     def format(self) -> list[str]:
         if all(_is_library(frame) for frame in self):
             return super().format()
+        groups = [(library, list(group)) for library, group in groupby(self, _is_library)]
         lines: list[str] = []
-        for library, group in groupby(self[:-1], _is_library):
-            frames = list(group)
-            lines += [_count(len(frames))] if library else traceback.StackSummary(frames).format()
-        return lines + traceback.StackSummary(self[-1:]).format()
+        for library, frames in groups[:-1]:
+            lines += [_count(LIBRARY_FRAMES, frames)] if library else traceback.StackSummary(frames).format()
+        library, frames = groups[-1]
+        if library:
+            lines.append(_count(LIBRARY_FRAMES_TO_THE_LAST, frames))
+        return lines + traceback.StackSummary(frames[-1:] if library else frames).format()
 
 
-def _count(frames: int) -> str:
-    return f"  [{frames} frame{'' if frames == 1 else 's'} of libraries]\n"
+def _count(text: str, frames: list[traceback.FrameSummary]) -> str:
+    return text.format(frames=f"{len(frames)} frame{'' if len(frames) == 1 else 's'}")
 
 
 def _is_library(frame: traceback.FrameSummary) -> bool:

@@ -26,7 +26,7 @@ from langlauf.domain.outcome import (
 )
 from langlauf.domain.state import Status
 from langlauf.settings import Settings
-from langlauf.telemetry.log import LogEvent, log_event, log_store_failure
+from langlauf.telemetry.log import TRACE, LogEvent, log_event, log_store_failure
 from langlauf.telemetry.metrics import ATTEMPTS, DEATHS, ENDS, RUN, STARTS, TO_START, WAIT, code_label
 from langlauf.telemetry.tracing import TraceSpan
 from langlauf.worker.attempt import RunningAttempt, StopReason
@@ -81,6 +81,7 @@ class Runner:
         span.set_attributes(outcome=outcome)
         if isinstance(written, Failed | Retry):
             span.fail(written.code)
+            _log_failure(analysis.name, attempt, written)
         if isinstance(written, Crashed):
             log_event(LogEvent.PROCESS_DIED, logging.WARNING, reason=written.how, **attempt.facts)
         log_event(
@@ -147,6 +148,12 @@ class Runner:
                     return None
                 end = _UNWRITABLE
         return None
+
+
+def _log_failure(analysis: str, attempt: RunningAttempt, end: Failed | Retry) -> None:
+    trace = end.meta.get(TRACE)
+    fields = {"analysis": analysis, **attempt.facts, "code": end.code, "message": end.message}
+    log_event(LogEvent.ATTEMPT_FAILED, logging.WARNING, **fields, **({TRACE: trace} if trace else {}))
 
 
 def _input(analysis: Analysis, payload: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from langlauf.domain.job import Accepted, Duplicate, JobRecord, QueueFull, Repla
 from langlauf.domain.mail import masked_mail_address
 from langlauf.domain.read_models import JobView
 from langlauf.domain.result import Snapshot, StoredResult
+from langlauf.domain.stack_trace import ErrorCause, read_cause
 from langlauf.domain.state import Status
 from langlauf.problems import not_found
 from langlauf.service.control import NotCancelable, NotTerminal
@@ -97,7 +98,7 @@ class JobDetailPage:
             messages=messages,
             targets={one.notification_id: masked_target(one) for one in messages},
             code_known=has_problem_page(job.error_code),
-            trace=trace_of(job) if caller.is_operator else None,
+            cause=_error_cause(job) if caller.sees_traces else None,
             api=self._context.links(request.http).job(job.job_id),
         )
 
@@ -132,6 +133,11 @@ class JobDetailPage:
     def _cancelable(self, job: JobRecord) -> bool:
         analysis = self._context.services.registry.get(job.analysis)
         return not job.terminal and job.cancel_requested_at is None and (analysis is None or analysis.cancelable)
+
+
+def _error_cause(job: JobRecord) -> ErrorCause | None:
+    trace = trace_of(job)
+    return None if trace is None else read_cause(trace)
 
 
 def _run_time(job: JobRecord) -> str | None:
