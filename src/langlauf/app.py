@@ -2,7 +2,7 @@
 
 import importlib
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, overload
 
@@ -13,6 +13,7 @@ from langlauf.auth.caller import DEFAULT_ORG, internal_caller, is_valid_name
 from langlauf.domain.errors import LanglaufError, NotRunning, QueueIsFull, RegistrationError
 from langlauf.domain.job import Accepted, Duplicate, JobRecord, PriorityClass, QueueFull, Replayed
 from langlauf.domain.trace import read_trace
+from langlauf.domain.view import Fact
 from langlauf.settings import Settings, load_settings
 from langlauf.settings_values import parse_duration
 
@@ -30,6 +31,14 @@ class Rules(TypedDict, total=False):
     """The arguments of `@app.analysis`."""
 
     name: str
+    #: what people read instead of the name
+    title: str
+    #: the label of a job, with names of parameters: `{query}`
+    label: str
+    #: labels, units and order of the values of a summary
+    facts: Sequence[Fact]
+    #: by language, a text of the analysis and what stands for it
+    texts: Mapping[str, Mapping[str, str]]
     #: seconds, or a text like `30m`
     timeout: float | str
     max_retries: int
@@ -170,12 +179,14 @@ class Langlauf:
         priority_class: PriorityClass = "default",
         idempotency_key: str | None = None,
         allow_duplicate: bool = False,
+        job_label: str | None = None,
         traceparent: str | None = None,
         notify: NotifyWish | None = None,
         **values: Any,
     ) -> JobRecord:
         """Submit a job without HTTP, inside `app.lifespan()`; it is on disk when this returns.
 
+        `job_label` is what people read in lists, the inbox and mails; the analysis may have a parameter `label`.
         `traceparent` is the trace context of the job; a malformed one is ignored. `notify` says where to report its
         end: `{"webhook": "https://…", "email": "name@example.org"}`, or one of the two.
         """
@@ -190,6 +201,7 @@ class Langlauf:
             priority_class=priority_class,
             idempotency_key=idempotency_key,
             allow_duplicate=allow_duplicate,
+            label=job_label,
             notify=None if notify is None else NotifyOptions(**notify),
         )
         caller = internal_caller(org, None if traceparent is None else read_trace([traceparent]))

@@ -225,17 +225,22 @@ def make_stream_slots(settings: Settings, limits: LimitMemory | None = None) -> 
 
 
 def make_sender(
-    store: Store, settings: Settings, hints: Hints, prefix: str, record: Callable[[str], Awaitable[object]]
+    store: Store,
+    settings: Settings,
+    registry: Registry,
+    hints: Hints,
+    prefix: str,
+    record: Callable[[str], Awaitable[object]],
 ) -> Sender:
     """Return the sender of the outbox, with a channel per kind of message."""
     channels: dict[ChannelName, Channel] = {
         "webhook": make_webhook_channel(store, settings, prefix),
-        "email": make_mail_channel(store, settings),
+        "email": make_mail_channel(store, settings, registry),
     }
     return Sender(store, settings, hints, store.clock, channels, record=record)
 
 
-def make_mail_channel(store: Store, settings: Settings) -> Channel:
+def make_mail_channel(store: Store, settings: Settings, registry: Registry) -> Channel:
     """Return the channel of mail, or None without a mail server."""
     if settings.smtp is None or settings.mail_from is None:
         return UnconfiguredChannel("no mail server is set up: see LANGLAUF_SMTP")
@@ -245,7 +250,7 @@ def make_mail_channel(store: Store, settings: Settings) -> Channel:
 
     return EmailChannel(
         store,
-        render=EmailWriter(settings).about,
+        render=EmailWriter(settings, registry).about,
         receivers=MailReceivers(store, settings),
         rules=settings.mail_rules,
         server=settings.smtp,
@@ -351,7 +356,7 @@ async def run_application(
         register_analyses(registry.names)
         parts: list[PeriodicDuty] = [*duties]
         if settings.deliveries:
-            parts.append(make_sender(store, settings, hints, prefix, recorder.record))
+            parts.append(make_sender(store, settings, registry, hints, prefix, recorder.record))
         services.metrics.watch(parts)
         workers = _make_workers(store, registry, settings, hints, target)
         services.metrics.gather(workers)

@@ -18,6 +18,7 @@ from langlauf.domain.view import (
     AnyView,
     ChartView,
     Column,
+    Fact,
     FileView,
     ImageView,
     MapView,
@@ -25,7 +26,7 @@ from langlauf.domain.view import (
     TableView,
 )
 
-__all__ = ["AnyView", "Column", "chart", "file", "image", "map", "markdown", "table"]
+__all__ = ["AnyView", "Column", "Fact", "chart", "fact", "file", "image", "map", "markdown", "table"]
 
 _GEOJSON = frozenset(
     {
@@ -85,6 +86,14 @@ def table(
         columns=_columns(columns),
         title=_text("table", "title", title),
     )
+
+
+def fact(key: str, label: str = "", *, unit: str = "") -> Fact:
+    """Return how pages show a value of the summary, for `@app.analysis(facts=[…])`: its key, a label and a unit.
+
+    Without a label its key is put into words. Pages show facts in the order of the list, then all other values.
+    """
+    return Fact(key=_text("fact", "key", key), label=_text("fact", "label", label), unit=_text("fact", "unit", unit))
 
 
 def chart(spec: Any, *, title: str = "", summary: str = "") -> ChartView:

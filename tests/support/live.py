@@ -42,6 +42,7 @@ class Gates:
 
 
 GATES = Gates()
+_GERMAN = {"Look up a place": "Einen Ort suchen"}
 
 
 def sample_app(**options: Any) -> Langlauf:  # noqa: C901 - a list of small functions, not a way through them
@@ -52,6 +53,11 @@ def sample_app(**options: Any) -> Langlauf:  # noqa: C901 - a list of small func
     async def echo(job: Job, query: str, intelligence_mode: str = "basic") -> dict[str, Any]:
         """Return its input."""
         return {"query": query, "intelligence_mode": intelligence_mode, "org": job.org_id}
+
+    @app.analysis(duplicates=True, title="Look up a place", label="{place} ({code})", texts={"de": _GERMAN})
+    async def named(job: Job, place: str, code: str | None = None) -> dict[str, Any]:
+        """Return its input."""
+        return {"place": place}
 
     @app.analysis
     async def gated(job: Job, gate: str, partials: int = 0) -> dict[str, Any]:

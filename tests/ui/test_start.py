@@ -85,7 +85,7 @@ def test_every_analysis_is_there_with_its_parameters(server: Live) -> None:
     for analysis in server.app.registry:
         assert f"./?analysis={analysis.name}" in first.links()
         made = assert_page(server.http.get(f"/?analysis={analysis.name}"))
-        assert f"New job: {analysis.name}" in made.text_of("h2")
+        assert f"New job: {analysis.title}" in made.text_of("h2")
         assert all(name in made.text_of("code") for name in analysis.input_type.__struct_fields__)
     assert '"basic"' in first.text_of("code")
     assert "required" in first.text_of("em")

@@ -5,7 +5,8 @@ import hashlib
 import math
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from string import Formatter
 from typing import Any, TypeVar
 
@@ -14,13 +15,16 @@ import msgspec
 from langlauf.analysis.payload import encode, is_small
 from langlauf.analysis.registry import reference_to
 from langlauf.domain.errors import ResultUnstorable
-from langlauf.domain.redact import bounded_repr, clean_text
+from langlauf.domain.redact import bounded_repr, clean_text, is_secret_name
 from langlauf.domain.text import first_flaw
 
 _LONGEST_STEP = 200
 #: A width in a format that wastes memory, or that comes from the item.
 _TOO_WIDE = re.compile(r"\{|[0-9]{4}")
 _WHOLE_ITEM = ("", "0")
+#: Fields that name a record, the best first; of a record without one the first few values are shown.
+_NAMES = ("label", "title", "name", "id", "key")
+_MOST_FIELDS, _MOST_SHOWN = 50, 3
 _SHOWN_IN_PART = frozenset({str, dict, list, tuple, set, frozenset})
 
 
@@ -62,10 +66,39 @@ def _filled(step: str, item: Any) -> str:
 
 
 def _brief(item: Any) -> Any:
-    """Return the item, or as much of a large one as a step has room for."""
+    """Return the item, or what a step has room for: the values of a record, a part of a large text or list."""
+    if (fields := _fields_of(item)) is not None:
+        return _record_text(fields) or type(item).__name__
     if type(item) not in _SHOWN_IN_PART or is_small(item):
         return item
     return item[:_LONGEST_STEP] if isinstance(item, str) else bounded_repr(item)
+
+
+def _fields_of(item: Any) -> Mapping[str, Any] | None:
+    """Return the fields of a record that has no text of its own, or None for anything else."""
+    kind = type(item)
+    if kind is dict:
+        return dict(islice(((name, value) for name, value in item.items() if isinstance(name, str)), _MOST_FIELDS))
+    if isinstance(item, tuple) and hasattr(kind, "_fields"):
+        names: Iterable[str] = kind._fields
+    elif "__str__" in {name for base in kind.__mro__[:-1] for name in vars(base)} and not hasattr(kind, "model_fields"):
+        return None
+    else:
+        known = ("__dataclass_fields__", "__struct_fields__", "model_fields")
+        names = next((getattr(kind, one) for one in known if hasattr(kind, one)), ())
+        names = names or [field.name for field in getattr(kind, "__attrs_attrs__", ())]
+    return {name: getattr(item, name) for name in islice(names, _MOST_FIELDS)} or None
+
+
+def _record_text(fields: Mapping[str, Any]) -> str:
+    """Return the name of a record, else its first plain values. Secrets are left out with the names that mark them."""
+    plain = {
+        name: str(value)[:_LONGEST_STEP]
+        for name, value in fields.items()
+        if isinstance(value, str | int | float) and str(value) and not is_secret_name(name)
+    }
+    named = next((plain[name] for name in _NAMES if name in plain), None)
+    return ", ".join(list(plain.values())[:_MOST_SHOWN]) if named is None else named
 
 
 Item = TypeVar("Item")

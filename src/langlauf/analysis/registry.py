@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from langlauf.analysis.schema import input_type
+from langlauf.analysis.wording import Wording, wording_of
 from langlauf.domain.errors import RegistrationError
 from langlauf.domain.job import LONGEST_TIMEOUT
 
@@ -47,6 +48,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     function: Function
     input_type: type[msgspec.Struct]
     description: str
+    wording: Wording = Wording()
     timeout: float = DEFAULT_TIMEOUT
     max_retries: int = DEFAULT_MAX_RETRIES
     #: whether a second job with the same input is accepted while one is unfinished
@@ -58,6 +60,11 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     transient: tuple[type[BaseException], ...] = ()
     #: the same by name, for processes; those of a coroutine need no name
     transient_references: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """What people read instead of its name."""
+        return self.wording.title or self.name
 
     @property
     def plain(self) -> bool:
@@ -130,11 +137,14 @@ class Registry:
         if self.get(name) is not None:
             raise RegistrationError(f"an analysis called {name} is registered already")
         _check_function(function, name)
+        made = input_type(function, name)
+        rules = dict(rules)
         analysis = Analysis(
             name=name,
             function=function,
-            input_type=input_type(function, name),
+            input_type=made,
             description=inspect.getdoc(function) or "",
+            wording=wording_of(name, made.__struct_fields__, rules),
             transient_references=_references(function, rules.get("transient", ())),
             **rules,
         )

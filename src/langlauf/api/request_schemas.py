@@ -8,7 +8,7 @@ import msgspec
 from langlauf.auth.tokens import LONGEST_SECONDS
 from langlauf.domain.access import LONGEST_KEY_NAME
 from langlauf.domain.delivery import SUBJECTS, Subject
-from langlauf.domain.job import PriorityClass
+from langlauf.domain.job import LONGEST_LABEL, PriorityClass
 from langlauf.domain.mail import LONGEST_MAIL_ADDRESS, MAIL_ADDRESS_PATTERN
 from langlauf.domain.webhook import LONGEST_WEBHOOK_URL
 from langlauf.service.webhooks import LONGEST_OVERLAP
@@ -22,6 +22,15 @@ _DurationText = Annotated[str, msgspec.Meta(max_length=20, extra_json_schema=DUR
 Duration = Annotated[float, msgspec.Meta(gt=0, extra_json_schema={"maximum": LONGEST_DURATION})] | _DurationText
 TokenDuration = Annotated[float, msgspec.Meta(gt=0, extra_json_schema={"maximum": LONGEST_SECONDS})] | _DurationText
 MaxRetries = Annotated[int, msgspec.Meta(ge=0, le=100)]
+Label = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=1,
+        max_length=LONGEST_LABEL,
+        description="What people read instead of the input: in lists, in the inbox and in mails.",
+        examples=["Branch office, Bern"],
+    ),
+]
 NotificationId = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
 WebhookAddress = Annotated[
     str,
@@ -55,6 +64,7 @@ class AsyncMode(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     priority_class: PriorityClass = "default"
     max_retries: MaxRetries | None = None
     allow_duplicate: bool = False
+    label: Label | None = None
     notify: NotifyBody | None = None
 
 

@@ -42,6 +42,7 @@ def read_submit_request(
         priority_class=mode.priority_class,
         allow_duplicate=mode.allow_duplicate,
         idempotency_key=idempotency_key,
+        label=mode.label,
         notify=notify,
     )
     return request, mode

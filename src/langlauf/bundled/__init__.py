@@ -6,6 +6,6 @@ from langlauf.bundled.clustering import clustering
 from langlauf.bundled.ontology import ontology
 
 app = Langlauf()
-app.analysis(timeout="5m", default=True)(address)
-app.analysis(timeout="30m")(clustering)
-app.analysis(timeout="30m")(ontology)
+app.analysis(timeout="5m", default=True, title="Locate an address", label="{query}")(address)
+app.analysis(timeout="30m", title="Group the rows of a table", label="{method}, k = {k_min} to {k_max}")(clustering)
+app.analysis(timeout="30m", title="Compare two versions of an ontology", label="{ontology}")(ontology)

@@ -136,6 +136,7 @@ def print_state(state: JobState) -> None:
     rows = (
         ("Job", state.job_id),
         ("Analysis", state.analysis),
+        ("Label", plain(state.label)),
         ("State", state_text(state)),
         ("Progress", ", ".join(_progress_parts(state))),
         ("Time left", "" if left is None else f"about {format_duration(left)}"),

@@ -37,14 +37,15 @@ def jobs(client: Client, *, status: str | None, analysis: str | None, q: str | N
     if as_json:
         print_json(found)
     elif found:
-        print_table(("JOB", "ANALYSIS", "STATE", "DONE", "QUEUED", "STEP"), [_job_row(job) for job in found])
+        print_table(("JOB", "ANALYSIS", "LABEL", "STATE", "DONE", "QUEUED", "STEP"), [_job_row(job) for job in found])
     else:
         print_note(f"No jobs. Submit one: {command_line('submit')}")
 
 
 def _job_row(job: JobSummary) -> tuple[str, ...]:
     percent = f"{job.progress_percent} %"
-    return job.job_id, job.analysis, state_text(job), percent, format_time(job.queued_at), plain(job.step)
+    label = plain(job.label)
+    return job.job_id, job.analysis, label, state_text(job), percent, format_time(job.queued_at), plain(job.step)
 
 
 @click.command()

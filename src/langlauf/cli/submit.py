@@ -23,6 +23,7 @@ from langlauf.domain.job import PriorityClass
 @duration_option("--timeout-seconds", "Time limit of an attempt.")
 @click.option("--max-retries", type=click.IntRange(0, 100), metavar="NUMBER", help="Retries after transient failures.")
 @click.option("--allow-duplicate", is_flag=True, help="Submit although the same job is queued or running.")
+@click.option("--label", metavar="TEXT", help="What people read in lists, the inbox and mails.")
 @click.option("--idempotency-key", metavar="KEY", help="The same key gives the same job.")
 @click.option("--notify-webhook", metavar="URL", help="URL that gets a signed request when the job ends.")
 @click.option("--notify-email", metavar="ADDRESS", help="E-mail address that gets a mail when the job ends.")
@@ -42,6 +43,7 @@ def submit(
     timeout_seconds: float | None,
     max_retries: int | None,
     allow_duplicate: bool,
+    label: str | None,
     idempotency_key: str | None,
     notify_webhook: str | None,
     notify_email: str | None,
@@ -65,6 +67,7 @@ def submit(
         timeout_seconds=timeout_seconds,
         max_retries=max_retries,
         allow_duplicate=allow_duplicate,
+        label=label,
         idempotency_key=idempotency_key,
     )
     values = {**_parse_object(input_text, input_file), **_parse_words(parameters)}

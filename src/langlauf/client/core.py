@@ -98,6 +98,8 @@ class ClientCore:
             "max_retries": options.max_retries,
             "allow_duplicate": options.allow_duplicate,
         }
+        if options.label is not None:
+            mode["label"] = options.label
         if notify:
             mode["notify"] = dict(notify)
         body: dict[str, Any] = {"input": {**(values or {}), **parameters}, "options": {"async_mode": mode}}

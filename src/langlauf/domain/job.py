@@ -19,6 +19,7 @@ LimitReached = Literal["events", "partials"]
 INLINE_REF = "inline:"
 #: Ten years in seconds: longer has no use, and would overflow stored deadlines.
 LONGEST_TIMEOUT = 10 * 365 * 86_400.0
+LONGEST_LABEL = 120
 #: Seconds to wait before retrying a full queue if nothing better is known.
 DEFAULT_RETRY_AFTER = 10
 
@@ -50,6 +51,7 @@ class VisibleJob(msgspec.Struct, Generic[Time, Details], frozen=True, kw_only=Tr
     job_id: Annotated[str, "Its id."]
     org_id: Annotated[Name, "The org that it belongs to."]
     analysis: Annotated[str, "What it runs."]
+    label: Annotated[str | None, FieldMark.WORDS, "What its author or its analysis called it, on one line."] = None
     requested_by_user_id: Annotated[str | None, "The `X-User-Id` of its request."] = None
     api_key_id: Annotated[str | None, "The key that submitted it."] = None
     status: Annotated[Status, "Its [state](lifecycle.md#states)."]

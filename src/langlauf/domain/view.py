@@ -16,6 +16,14 @@ class View(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", omit_def
     title: str = ""
 
 
+class Fact(msgspec.Struct, frozen=True, kw_only=True):
+    """A value of a summary as people read it: its key, its label and its unit."""
+
+    key: str
+    label: str = ""
+    unit: str = ""
+
+
 class Column(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A column of a table: the name of a field, and its heading."""
 

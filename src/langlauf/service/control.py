@@ -98,6 +98,7 @@ class Control:
             priority_class=job.priority_class,
             idempotency_key=idempotency_key,
             retry_of=job.job_id,
+            label=job.label,
             resume=resume,
             subscriptions=await tenant.subscriptions(job_id),
         )

@@ -7,6 +7,7 @@ import msgspec
 from langlauf.analysis.payload import is_small, run_in_thread
 from langlauf.analysis.registry import Analysis, Registry
 from langlauf.analysis.schema import InvalidInput, canonical_json, read_input
+from langlauf.analysis.wording import clean_label
 from langlauf.auth.caller import Caller
 from langlauf.clock import Clock, new_id
 from langlauf.domain.delivery import Subscription
@@ -57,6 +58,8 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     allow_duplicate: bool = False
     idempotency_key: str | None = None
     retry_of: str | None = None
+    #: a name for people; None leaves it to the analysis
+    label: str | None = None
     resume: bool = False
     #: notifications to validate and add
     notify: NotifyOptions | None = None
@@ -125,7 +128,7 @@ class SubmitService:
         self, caller: Caller, request: SubmitRequest, analysis: Analysis, trace: Trace | None
     ) -> SubmitOutcome:
         large = not is_small(request.input)
-        payload = await run_in_thread(_payload, analysis, request) if large else _payload(analysis, request)
+        payload, label = await run_in_thread(_read, analysis, request) if large else _read(analysis, request)
         subscriptions = request.subscriptions
         if request.notify is not None:
             subscriptions += await self._notices.subscriptions(caller.org_id, request.notify)
@@ -149,6 +152,7 @@ class SubmitService:
             requested_by_user_id=caller.user_id,
             api_key_id=caller.api_key_id,
             retry_of=request.retry_of,
+            label=label,
         )
         expected = await self._estimates.expected(job, now)
         new = NewJob(
@@ -171,11 +175,13 @@ class SubmitService:
         return submitted
 
 
-def _payload(analysis: Analysis, request: SubmitRequest) -> str:
-    """Return the input as it is stored; raise `InvalidInput` where it is not valid."""
+def _read(analysis: Analysis, request: SubmitRequest) -> tuple[str, str | None]:
+    """Return the input and the label as they are stored; raise `InvalidInput` where the input is not valid."""
     if not request.checked and (flaw := first_flaw(msgspec.to_builtins(request.input, str_keys=True))):
         raise InvalidInput(flaw.split(":")[0], flaw)
-    return canonical_json(read_input(analysis.input_type, request.input))
+    values = read_input(analysis.input_type, request.input)
+    label = analysis.wording.label_of(values) if request.label is None else clean_label(request.label)
+    return canonical_json(values), label
 
 
 def _timeout(analysis: Analysis, wished: float | None) -> float:

@@ -7,12 +7,14 @@ from typing import Any
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from langlauf.analysis.registry import Registry
 from langlauf.domain.delivery import Delivery, subject_of
 from langlauf.domain.instant import Instant, seconds_between, to_datetime
 from langlauf.domain.job import JobRecord
 from langlauf.domain.mail import Email, JobEnding
 from langlauf.domain.redact import redact
 from langlauf.settings import Settings
+from langlauf.ui.analysis_texts import AnalysisTexts
 from langlauf.ui.formatting import SummaryRow, format_duration, summary_rows
 from langlauf.ui.language import LANGUAGES, Language, load_language
 
@@ -24,7 +26,8 @@ _SHORT_ID = 8
 class EmailWriter:
     """Writes e-mails about the end of a job."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, registry: Registry | None = None) -> None:
+        self._analyses = AnalysisTexts(registry or Registry())
         self._base = (settings.public_url or "").rstrip("/")
         self._default = settings.mail_language
         self._desk = EmailTemplates()
@@ -51,14 +54,18 @@ class EmailWriter:
             notes.append(language.plain("mail.result_expired"))
         place = f"/results/{job.result_id}" if has_result else f"/jobs/{job.job_id}"
         return {
-            **_heading(one_line(job.analysis, MAX_NAME), job.org_id, status, language),
-            "facts": job_facts(job, language),
+            **_heading(self._name(job, language), job.org_id, status, language),
+            "facts": job_facts(job, self._analyses.title(job.analysis, language), language),
             "error": failure_facts(job) if status == "failed" else None,
             "rows": glance.rows,
             "notes": notes if self._base else [*notes, language.plain("mail.no_link")],
             "link": f"{self._base}{place}" if self._base else None,
             "link_text": language.plain("mail.to_result") if has_result else language.plain("mail.to_job"),
         }
+
+    def _name(self, job: JobRecord, language: Language) -> str:
+        title = one_line(self._analyses.title(job.analysis, language), MAX_NAME)
+        return title if job.label is None else f"{title}, {one_line(job.label, MAX_NAME)}"
 
     def _forgotten(self, delivery: Delivery, status: str, language: Language) -> dict[str, Any]:
         """Return the values of an e-mail about a job whose record was removed."""
@@ -174,10 +181,11 @@ def _clean_row(row: SummaryRow, language: Language) -> SummaryRow:
     return SummaryRow(name, one_line(row.value, _MAX_VALUE))
 
 
-def job_facts(job: JobRecord, language: Language) -> list[tuple[str, str]]:
-    """Return analysis, org, end, duration and id of a job as labelled lines."""
+def job_facts(job: JobRecord, title: str, language: Language) -> list[tuple[str, str]]:
+    """Return analysis, label, org, end, duration and id of a job as labelled lines."""
     lines = [
-        (language.plain("mail.analysis"), one_line(job.analysis, MAX_NAME)),
+        (language.plain("mail.analysis"), one_line(title, MAX_NAME)),
+        *([(language.plain("mail.label"), one_line(job.label, _MAX_VALUE))] if job.label is not None else []),
         (language.plain("mail.org"), job.org_id),
     ]
     if job.finished_at is not None:

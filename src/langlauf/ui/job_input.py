@@ -23,8 +23,10 @@ _MAX_SUBJECT = 80
 _MAX_SUBJECT_INPUT = 16_384
 
 
-def job_subject(asked: str | None, analysis: Analysis | None) -> str:
-    """Return the first required short text of an input, or an empty string."""
+def job_subject(job: JobRecord, asked: str | None, analysis: Analysis | None) -> str:
+    """Return the label of a job, else the first required short text of its input, or an empty string."""
+    if job.label is not None:
+        return job.label
     if asked is None or analysis is None:
         return ""
     given = members(parse_raw(asked))
@@ -37,10 +39,13 @@ def job_subject(asked: str | None, analysis: Analysis | None) -> str:
 
 
 async def job_subjects(context: ApiContext, caller: Caller, jobs: Iterable[JobRecord]) -> dict[str, str]:
-    """Return the subjects of jobs by id, with one query."""
-    analyses = {job.job_id: context.services.registry.get(job.analysis) for job in jobs}
-    inputs = await context.services.reads.of(caller).inputs(list(analyses), largest=_MAX_SUBJECT_INPUT)
-    return {job_id: job_subject(asked, analyses[job_id]) for job_id, asked in inputs.items()}
+    """Return the subjects of jobs by id, with at most one query: a job with a label needs none."""
+    known = {job.job_id: job for job in jobs}
+    unnamed = [job.job_id for job in known.values() if job.label is None]
+    reads = context.services.reads.of(caller)
+    inputs = await reads.inputs(unnamed, largest=_MAX_SUBJECT_INPUT) if unnamed else {}
+    registry = context.services.registry
+    return {job_id: job_subject(job, inputs.get(job_id), registry.get(job.analysis)) for job_id, job in known.items()}
 
 
 def curl_command(context: ApiContext, request: PageRequest, caller: Caller, body: str) -> str:
@@ -82,7 +87,7 @@ def job_input(context: ApiContext, request: PageRequest, caller: Caller, job: Jo
     text = msgspec.json.encode(redact_json(msgspec.json.decode(payload))).decode()
     body = f'{{"analysis":{msgspec.json.encode(job.analysis).decode()},"input":{text}}}'
     return JobInput(
-        subject=job_subject(payload, context.services.registry.get(job.analysis)),
+        subject=job_subject(job, payload, context.services.registry.get(job.analysis)),
         body=json_excerpt(text),
         command=curl_command(context, request, caller, body) if len(text) <= _MAX_COMMAND_INPUT else None,
     )

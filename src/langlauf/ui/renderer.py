@@ -23,6 +23,7 @@ from langlauf.problems import TITLES, VARY, Problem, not_found
 from langlauf.server.asgi import path_within
 from langlauf.server.large_response import limit_response_memory, response_memory_full
 from langlauf.telemetry.log import log_store_failure
+from langlauf.ui.analysis_texts import AnalysisTexts
 from langlauf.ui.assets import Assets
 from langlauf.ui.formatting import machine_time, time_tag
 from langlauf.ui.language import LANGUAGES, load_language, preferred, quality
@@ -75,6 +76,7 @@ class PageRenderer:
         self._context = context
         self._languages = {code: load_language(code) for code in LANGUAGES}
         self.assets = Assets()
+        self.analyses = AnalysisTexts(context.services.registry)
         self._templates = Environment(
             loader=PackageLoader(__package__),
             autoescape=True,
@@ -221,6 +223,7 @@ class PageRenderer:
             "now": machine_time(self._context.services.authenticator.now()),
             "asset": lambda name: request.root + self.assets.path(name),
             "org": request.org,
+            "title_of": lambda name: self.analyses.title(name, request.language),
         }
         return self._templates.get_template(template).render({**shared, **values})
 

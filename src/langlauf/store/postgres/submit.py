@@ -74,6 +74,7 @@ def columns_of(batch: Sequence[NewJob]) -> list[Sequence[Any]]:
         [job.retry_of for job in jobs],
         [job.traceparent for job in jobs],
         [job.tracestate for job in jobs],
+        [job.label for job in jobs],
         [new.idempotency_key for new in batch],
         [new.refuse_duplicate for new in batch],
         [new.resume_from for new in batch],

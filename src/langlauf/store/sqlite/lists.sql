@@ -71,7 +71,7 @@ WHERE job.org_id = :org_id
   AND (:error_code IS NULL OR job.error_code = :error_code)
   AND (:text IS NULL
     OR instr(lower(job.job_id), :text) > 0 OR instr(lower(job.analysis), :text) > 0
-    OR instr(lower(job.step), :text) > 0
+    OR instr(lower(job.label), :text) > 0 OR instr(lower(job.step), :text) > 0
     OR instr(lower(job.error_code), :text) > 0 OR instr(lower(job.error_message), :text) > 0
     OR EXISTS (
         SELECT 1 FROM job_rows AS own LEFT JOIN inputs AS large ON large.job = own.job

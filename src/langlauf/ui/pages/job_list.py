@@ -43,7 +43,9 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     """A job as a row of a list."""
 
     job: JobRecord
-    #: a short text from the input, where there is one
+    #: the title of its analysis
+    title: str
+    #: its label or a short text from its input, where there is one
     subject: str
     display_state: str
     #: None while a started job has not reported progress
@@ -100,7 +102,7 @@ class JobListPage:
             chips=filter_chips(filters),
             tabs=status_tabs(filters, counts),
             anything=bool(counts),
-            lines=[self._line(view, subjects.get(view.job.job_id, "")) for view in page.views],
+            lines=[self._line(request, view, subjects[view.job.job_id]) for view in page.views],
             analyses=sorted({one.name for one in self._context.services.registry} | ({filters.analysis} - {""})),
             ranges=tuple(RANGES),
             most_chosen=MOST_AT_ONCE,
@@ -117,7 +119,7 @@ class JobListPage:
         found = await reads.result(name, latest=False, payload=False)
         return None if found is None else ("results", name)
 
-    def _line(self, view: JobView, subject: str) -> JobRow:
+    def _line(self, request: PageRequest, view: JobView, subject: str) -> JobRow:
         job = view.job
         working = job.status in STARTED and job.progress_percent == 0
         ran = None
@@ -125,7 +127,8 @@ class JobListPage:
             ran = format_duration(seconds_between(job.started_at, job.finished_at))
         shown = display_state(job.status, self._context.services.reads.phase(view))
         percent = None if working else job.progress_percent
-        return JobRow(job=job, subject=subject, display_state=shown, percent=percent, took=ran)
+        title = self._renderer.analyses.title(job.analysis, request.language)
+        return JobRow(job=job, title=title, subject=subject, display_state=shown, percent=percent, took=ran)
 
 
 def _page_links(

@@ -87,7 +87,7 @@ class ResultPage:
             formats=download_formats(looked),
             around=snapshot_neighbours(await reads.results(job.job_id), delivered),
             code_known=has_problem_page(job.error_code),
-            subject=job_subject(asked, services.registry.get(job.analysis)),
+            subject=job_subject(job, asked, services.registry.get(job.analysis)),
             asked=_input_excerpt(asked),
             api=f"{self._context.links(request.http).result(delivered.result_id)}?view={REQUESTED}",
             **self._times(job, delivered),

@@ -46,7 +46,7 @@ class RecentJob(msgspec.Struct, frozen=True):
     """A job as a row of the list."""
 
     job: JobRecord
-    #: a short text from the input, where there is one
+    #: its label or a short text from its input, where there is one
     subject: str
     display_state: str
 
@@ -177,7 +177,7 @@ class StartPage:
         except StoreUnavailable:
             return {"lines": None, "more": False}
         lines = [
-            RecentJob(view.job, subjects.get(view.job.job_id, ""), display_state(view.job.status, reads.phase(view)))
+            RecentJob(view.job, subjects[view.job.job_id], display_state(view.job.status, reads.phase(view)))
             for view in page.views
         ]
         return {"lines": lines, "more": page.after is not None}

@@ -91,6 +91,7 @@ BEGIN
               AND (code IS NULL OR one.error_code = code)
               AND (words IS NULL
                 OR strpos(lower(one.job_id), words) > 0 OR strpos(lower(one.analysis), words) > 0
+                OR strpos(lower(one.label COLLATE "C"), words) > 0
                 OR strpos(lower(one.step COLLATE "C"), words) > 0
                 OR strpos(lower(one.error_code COLLATE "C"), words) > 0
                 OR strpos(lower(one.error_message COLLATE "C"), words) > 0

@@ -58,6 +58,7 @@ CREATE TABLE job_rows (
     request_name          text,
     -- NULL if the input is in the database
     payload_ref           text,
+    label                 text,
     requested_by_user_id  text,
     api_key_id            text,
     cancel_requested_at   bigint,

@@ -66,6 +66,7 @@ CREATE TABLE job_rows (
     retry_count          INTEGER NOT NULL DEFAULT 0 CHECK (retry_count >= 0),
     lost_count           INTEGER NOT NULL DEFAULT 0 CHECK (lost_count >= 0),
     crash_count          INTEGER NOT NULL DEFAULT 0 CHECK (crash_count >= 0),
+    label                TEXT,
     requested_by_user_id TEXT,
     api_key_id           TEXT,
     cancel_requested_at  INTEGER,
@@ -490,7 +491,7 @@ CREATE TABLE duties (
 -- The records, as people and tools know them.
 
 CREATE VIEW jobs AS
-SELECT job.job_id, org.org_id, analysis.name AS analysis, job.status,
+SELECT job.job_id, org.org_id, analysis.name AS analysis, job.label, job.status,
     CASE job.expedite WHEN 1 THEN 'expedite' ELSE 'default' END AS priority_class,
     lower(hex(job.payload_hash)) AS request_payload_hash, coalesce(job.payload_ref, 'inline:') AS request_payload_ref,
     job.queued_at, job.updated_at, job.timeout_seconds, job.max_retries, job.trace_id, job.request_id,
@@ -575,7 +576,7 @@ BEGIN
         progress_percent, partial_count, worker_id, lease_expires_at, deadline_at, started_at, attempt_started_at, finished_at,
         kept, next_attempt_at, payload_hash, payload_ref, timeout_seconds, max_retries, trace_id, request_id, step,
         estimated_seconds, paced_percent, paced_at, progress_at, result_id, error_count, retry_count, lost_count, crash_count,
-        requested_by_user_id, api_key_id, cancel_requested_at, canceled_at, canceled_by, cancel_reason, failed_at, error_code,
+        label, requested_by_user_id, api_key_id, cancel_requested_at, canceled_at, canceled_by, cancel_reason, failed_at, error_code,
         error_message, error_meta, retryable, retry_hint, last_retry_at, retry_reason, retry_of, result_expired_at,
         events_expired_at, imported_at, traceparent, tracestate, held_at, held_by, hold_reason, partial_bytes, limit_reached,
         read_at)
@@ -587,7 +588,7 @@ BEGIN
         NEW.next_attempt_at, unhex(NEW.request_payload_hash), nullif(NEW.request_payload_ref, 'inline:'), NEW.timeout_seconds,
         NEW.max_retries, NEW.trace_id, NEW.request_id, NEW.step, NEW.estimated_seconds, coalesce(NEW.paced_percent, 0),
         NEW.paced_at, NEW.progress_at, NEW.result_id, coalesce(NEW.error_count, 0), coalesce(NEW.retry_count, 0),
-        coalesce(NEW.lost_count, 0), coalesce(NEW.crash_count, 0), NEW.requested_by_user_id, NEW.api_key_id,
+        coalesce(NEW.lost_count, 0), coalesce(NEW.crash_count, 0), NEW.label, NEW.requested_by_user_id, NEW.api_key_id,
         NEW.cancel_requested_at, NEW.canceled_at, NEW.canceled_by, NEW.cancel_reason, NEW.failed_at, NEW.error_code,
         NEW.error_message, NEW.error_meta, NEW.retryable, NEW.retry_hint, NEW.last_retry_at, NEW.retry_reason, NEW.retry_of,
         NEW.result_expired_at, NEW.events_expired_at, NEW.imported_at, NEW.traceparent, NEW.tracestate, NEW.held_at,
