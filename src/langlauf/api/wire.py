@@ -23,7 +23,7 @@ from langlauf.domain.event import Event
 from langlauf.domain.instant import Instant, to_datetime
 from langlauf.domain.job import VISIBLE_FIELDS, JobRecord, is_time_field
 from langlauf.domain.mail import masked_mail_address
-from langlauf.domain.read_models import InboxMessage
+from langlauf.domain.read_models import InboxRecord
 from langlauf.domain.result import Snapshot
 from langlauf.service.read import DerivedFields
 from langlauf.service.webhooks import SendResult, endpoint_health
@@ -133,7 +133,7 @@ def notification_out(notification: Notification) -> NotificationOut:
     return NotificationOut(**notification_fields(notification))
 
 
-def inbox_out(message: InboxMessage) -> InboxOut:
+def inbox_out(message: InboxRecord) -> InboxOut:
     """Convert a message of the inbox."""
     read_at = _time(message.notification.read_at)
     return InboxOut(**notification_fields(message.notification), read_at=read_at, unread=message.unread)

@@ -18,7 +18,7 @@ WORDS = ("pending", "processing", "generating", "completed", "done", "failed", "
 _LONGEST_WORD = max(map(len, WORDS))
 
 
-class Column(NamedTuple):
+class EarlierColumn(NamedTuple):
     """A column to add, with the name that the catalog has for its type."""
 
     name: str
@@ -34,13 +34,13 @@ class Column(NamedTuple):
 
 
 COLUMNS = (
-    Column("started_at", "timestamp with time zone", "When generating began; timeouts are found by it."),
-    Column("retry_count", "integer", "How many retries there were.", 0),
-    Column("max_retries", "integer", "How many retries there may be.", 3),
-    Column("last_retry_at", "timestamp with time zone", "When the last retry was."),
-    Column("retry_reason", "text", "Why it was."),
-    Column("error_code", "character varying(50)", "What kind of error it was, in capitals, such as TIMEOUT."),
-    Column("error_meta", "jsonb", "Details of the error."),
+    EarlierColumn("started_at", "timestamp with time zone", "When generating began; timeouts are found by it."),
+    EarlierColumn("retry_count", "integer", "How many retries there were.", 0),
+    EarlierColumn("max_retries", "integer", "How many retries there may be.", 3),
+    EarlierColumn("last_retry_at", "timestamp with time zone", "When the last retry was."),
+    EarlierColumn("retry_reason", "text", "Why it was."),
+    EarlierColumn("error_code", "character varying(50)", "What kind of error it was, in capitals, such as TIMEOUT."),
+    EarlierColumn("error_meta", "jsonb", "Details of the error."),
 )
 #: The indexes: their columns and which rows they hold.
 INDEXES = {
@@ -165,11 +165,11 @@ class EarlierTable:
                 if not found["described"]:
                     yield self._described(column)
 
-    def _described(self, column: Column) -> Step:
+    def _described(self, column: EarlierColumn) -> Step:
         comment = f"COMMENT ON COLUMN {self.shown}.{column.name} IS '{column.comment}'"
         return Step(f"comment on {column.name}", comment)
 
-    def _filled(self, column: Column, found: Mapping[str, Any]) -> Iterator[Step]:
+    def _filled(self, column: EarlierColumn, found: Mapping[str, Any]) -> Iterator[Step]:
         """Defaults for a column that an earlier attempt added without them. Rows are filled without firing triggers."""
         change = f"ALTER COLUMN {column.name}"
         if not found["has_default"]:

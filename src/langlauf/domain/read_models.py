@@ -134,7 +134,7 @@ class QueueDepth(msgspec.Struct, frozen=True):
     running: int
 
 
-class InboxMessage(msgspec.Struct, frozen=True):
+class InboxRecord(msgspec.Struct, frozen=True):
     """A message with the current state of its job."""
 
     notification: Notification
@@ -145,7 +145,7 @@ class InboxMessage(msgspec.Struct, frozen=True):
 class InboxPage(msgspec.Struct, frozen=True):
     """A page of messages. If `after` is not None there are more: the next page starts at that position."""
 
-    messages: list[InboxMessage]
+    messages: list[InboxRecord]
     after: tuple[Instant, str] | None
 
 

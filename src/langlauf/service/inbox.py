@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from langlauf.auth.caller import Caller
 from langlauf.domain.instant import Instant
-from langlauf.domain.read_models import InboxMessage, InboxPage, MarkRead
+from langlauf.domain.read_models import InboxPage, InboxRecord, MarkRead
 from langlauf.service.read import reads_for
 from langlauf.store.protocol import Store
 
@@ -24,7 +24,7 @@ class Inbox:
         reads = reads_for(self._store, caller)
         if not unread:
             return await reads.inbox(before=before, limit=limit)
-        found: list[InboxMessage] = []
+        found: list[InboxRecord] = []
         for _ in range(_MOST_STEPS):
             page = await reads.inbox(before=before, limit=_STEP)
             for message in page.messages:

@@ -6,7 +6,7 @@ from typing import Any
 
 from langlauf.clock import monotonic
 from langlauf.domain.instant import Instant
-from langlauf.domain.read_models import InboxMessage, InboxPage, JobFilter, JobView, PageOfJobs
+from langlauf.domain.read_models import InboxPage, InboxRecord, JobFilter, JobView, PageOfJobs
 from langlauf.domain.state import Status
 
 #: A position in a list that goes from the newest to the oldest.
@@ -79,7 +79,7 @@ def merged(unfinished: Sequence[Any], finished: Sequence[Any]) -> list[Any]:
     return sorted([*unfinished, *finished], key=lambda row: (row[1], row[2]), reverse=True)
 
 
-def inbox_page(messages: list[InboxMessage], limit: int) -> InboxPage:
+def inbox_page(messages: list[InboxRecord], limit: int) -> InboxPage:
     """Return a page of messages, of which one more than fits was read."""
     if len(messages) <= limit:
         return InboxPage(messages, None)

@@ -22,8 +22,8 @@ from langlauf.domain.overview import Overview
 from langlauf.domain.read_models import (
     EventLogPage,
     HistoryEntry,
-    InboxMessage,
     InboxPage,
+    InboxRecord,
     JobFilter,
     JobView,
     PageOfJobs,
@@ -186,7 +186,7 @@ class PostgresTenantReads(BaseTenantReads):
     async def inbox(self, *, before: Position | None, limit: int) -> InboxPage:
         rows = await self._rows("read_inbox", *(before or FIRST), limit + 1)
         messages = [
-            InboxMessage(Notification(*message), view_from_database(view), unread) for message, view, unread in rows
+            InboxRecord(Notification(*message), view_from_database(view), unread) for message, view, unread in rows
         ]
         return inbox_page(messages, limit)
 

@@ -29,7 +29,7 @@ _WORSE = 1.5
 _DECAY_PER_SECOND = 1 / 60
 
 
-class ServerFacts(NamedTuple):
+class ConnectedServer(NamedTuple):
     """What a server reports about itself. `connected_pid` is the process that answered when the connection was made."""
 
     version: int
@@ -41,7 +41,7 @@ class ServerFacts(NamedTuple):
     read_only: bool = False
 
 
-def server_problem(server: ServerFacts, *, through_pooler: bool) -> str | None:
+def server_problem(server: ConnectedServer, *, through_pooler: bool) -> str | None:
     """Return why a server cannot hold a store, and what to do; None if it can."""
     major = server.version // 10_000
     if major < MIN_VERSION:
@@ -73,7 +73,7 @@ def server_problem(server: ServerFacts, *, through_pooler: bool) -> str | None:
 async def prepare(connection: Any, url: DatabaseUrl) -> list[str]:
     """Check that a database can hold a store, and migrate it; return what was applied."""
     row = await connection.fetchrow(_FACTS)
-    facts = ServerFacts(**row, connected_pid=connection.get_server_pid())
+    facts = ConnectedServer(**row, connected_pid=connection.get_server_pid())
     if (problem := server_problem(facts, through_pooler=url.through_pooler)) is not None:
         raise SettingsError(problem)
     if url.through_pooler and await pooler_shares(connection, url):

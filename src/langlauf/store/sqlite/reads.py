@@ -23,8 +23,8 @@ from langlauf.domain.overview import Overview
 from langlauf.domain.read_models import (
     EventLogPage,
     HistoryEntry,
-    InboxMessage,
     InboxPage,
+    InboxRecord,
     JobFilter,
     JobView,
     PageOfJobs,
@@ -159,7 +159,7 @@ class SqliteTenantReads(BaseTenantReads):
                 notification = Notification(*columns)
                 view = self._job(connection, notification.job_id)
                 if view is not None:
-                    messages.append(InboxMessage(notification, view, bool(unread)))
+                    messages.append(InboxRecord(notification, view, bool(unread)))
             return inbox_page(messages, limit)
 
         return await self._run(read)

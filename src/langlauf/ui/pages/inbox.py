@@ -11,7 +11,7 @@ from langlauf.auth.caller import Caller
 from langlauf.domain.delivery import TEMPLATES
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import JobRecord
-from langlauf.domain.read_models import InboxMessage
+from langlauf.domain.read_models import InboxRecord
 from langlauf.ui.formatting import display_state
 from langlauf.ui.page_request import PageRequest
 from langlauf.ui.renderer import PageRenderer
@@ -72,7 +72,7 @@ class InboxPages:
         way = request.link("inbox", **({"at": at} if _CURSOR.fullmatch(at) else {}))
         return see_other(way)
 
-    def _entry(self, message: InboxMessage) -> InboxEntry:
+    def _entry(self, message: InboxRecord) -> InboxEntry:
         notification, job = message.notification, message.view.job
         has_result = job.result_id is not None and job.result_expired_at is None and job.terminal
         return InboxEntry(
