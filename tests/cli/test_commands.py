@@ -213,5 +213,5 @@ def test_status_shows_where_a_job_went_wrong(langlauf: Commands) -> None:
     assert "Cause         RuntimeError: a mistake\nRaised in     fail, sample_app.py:" in shown
     assert 'raise RuntimeError("a mistake")\nRuntimeError: a mistake' in shown
     assert "Traceback" not in langlauf.run("status", failed).stdout
-    done = json.loads(langlauf.run("submit", "value=1", "--watch", "--json").stdout)["job_id"]
+    done = json.loads(langlauf.run("run", "value=1", "--json").stdout)["job_id"]
     assert "the job has not failed" in langlauf.run("status", done, "--trace").stderr

@@ -12,7 +12,7 @@ from pathlib import Path
 from langlauf.client import Client
 from langlauf.domain.state import Status
 from tests.cli.conftest import Commands
-from tests.support.server import environment
+from tests.support.server import ServerProcess, environment
 
 
 def read_until(terminal: int, text: str) -> str:
@@ -145,9 +145,21 @@ def send_to_thread(process: int, thread: int, number: signal.Signals) -> None:
     assert libc.tgkill(process, thread, number) == 0, os.strerror(ctypes.get_errno())
 
 
-def test_submit_and_watch(langlauf: Commands) -> None:
-    """Submitting and watching in one go prints the result on standard output, progress on standard error."""
-    result = langlauf.run("submit", "-a", "steps", "count=2", "--watch")
-    assert '"done"' in result.stdout
-    assert "2 partials" in result.stderr
-    assert "Accepted as" in result.stderr
+def test_the_bar_of_a_client(server: ServerProcess, org: str) -> None:
+    """A script that runs a job in a terminal draws the same bar."""
+    code = "import sys; from langlauf import Client; print(Client(*sys.argv[1:]).run('steps', count=2))"
+    terminal, inner = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, server.url, org],
+        env=environment(TERM="xterm", COLUMNS="100"),
+        text=True,
+        stderr=inner,
+        stdout=subprocess.PIPE,
+    )
+    os.close(inner)
+    shown = read_until(terminal, "")
+    stdout, _ = process.communicate(timeout=60)
+    os.close(terminal)
+    assert process.returncode == 0
+    assert "done" in stdout
+    assert all(part in shown for part in ("completed", "100 %", "━"))

@@ -87,3 +87,17 @@ def test_waiting_gives_up_and_can_be_canceled(server: ServerProcess, org: str, t
                 await client.get_views("nothing")
 
     asyncio.run(run())
+
+
+def test_run_and_as_completed(server: ServerProcess, org: str) -> None:
+    """One call to a result, and many jobs in the order of their ends."""
+
+    async def run() -> None:
+        async with AsyncClient(server.url, org) as client:
+            assert (await client.run("echo", value=3))["value"] == 3
+            jobs = [await client.submit("echo", value=number) for number in range(3)]
+            ended = [job.job_id async for job in client.as_completed(jobs, timeout=60)]
+            assert sorted(ended) == sorted(job.job_id for job in jobs)
+            assert jobs[0].url in jobs[0]._repr_html_()
+
+    asyncio.run(run())

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from langlauf.client import (
@@ -18,6 +19,7 @@ from langlauf.client import (
     Unreachable,
     WaitTimeout,
 )
+from langlauf.client.job_text import job_html
 from langlauf.domain.errors import SettingsError
 from langlauf.domain.state import Status
 from tests.client.lossy_relay import losing
@@ -282,3 +284,57 @@ def test_settings_from_the_environment(server: ServerProcess, org: str, monkeypa
     monkeypatch.setenv("LANGLAUF_ORG", org)
     with Client() as client:
         assert client.submit("echo").result(timeout=60)["org"] == org
+
+
+def test_run_returns_the_result(client: Client, capfd: pytest.CaptureFixture[str]) -> None:
+    """One call submits and waits; without a terminal nothing is drawn."""
+    assert client.run("echo", value=3)["value"] == 3
+    assert capfd.readouterr().err == ""
+    with pytest.raises(WaitTimeout):
+        client.run("hang", timeout=0.2)
+
+
+def test_jobs_as_they_end(client: Client, tmp_path: Path) -> None:
+    """Each job comes once, in the order of their ends, however they ended; those that had ended come first."""
+    done = client.submit("echo", value=1)
+    done.wait(timeout=60)
+    gate, failing = client.submit("gate", path=str(tmp_path / "go")), client.submit("fail", how="permanent")
+    ended = client.as_completed([gate, failing, done], timeout=60)
+    first = [next(ended).job_id, next(ended).job_id]
+    assert sorted(first) == sorted([done.job_id, failing.job_id])
+    (tmp_path / "go").touch()
+    assert [job.job_id for job in ended] == [gate.job_id]
+    assert list(client.as_completed([])) == []
+    with pytest.raises(WaitTimeout):
+        list(client.as_completed([client.submit("hang")], timeout=0.2))
+
+
+def test_a_failure_says_what_happened(client: Client) -> None:
+    """The error has the job, its message and what it had found before."""
+    job = client.submit("fail", how="permanent", partials=2)
+    with pytest.raises(JobFailed) as failed:
+        job.result(timeout=60)
+    failure = failed.value
+    assert (failure.job_id, failure.url) == (job.job_id, job.url)
+    assert failure.message == failure.state.error_message
+    assert failure.last_partial is not None
+    assert failure.last_partial.result_seq == 2
+    assert job.url in str(failure)
+    with pytest.raises(JobFailed) as failed:
+        client.run("fail", how="permanent")
+    assert failed.value.last_partial is None
+
+
+def test_a_notebook_shows_a_job(client: Client) -> None:
+    """State, progress and a link, with the words of analyses escaped; an unreachable server is told, not raised."""
+    job = client.submit("fail", how="permanent")
+    state = job.wait(timeout=60)
+    shown = job._repr_html_()
+    assert 'href="' + job.url in shown
+    assert "failed" in shown
+    hostile = msgspec.structs.replace(state, step="<script>alert(1)</script>", error_message='"><img onerror=x>')
+    assert "<script" not in job_html(hostile, job.url)
+    assert "<img" not in job_html(hostile, job.url)
+    with Client("http://127.0.0.1:9") as nowhere:
+        assert "no server answers" in nowhere.job("<b>")._repr_html_()
+        assert "<b>" not in nowhere.job("<b>")._repr_html_()

@@ -2,11 +2,13 @@
 
 import functools
 import queue
+import re
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
+from itertools import islice
 from typing import Any
 
 from langlauf.cli.options import (
@@ -18,7 +20,7 @@ from langlauf.cli.options import (
     settings_options,
 )
 from langlauf.cli.output import command_line
-from langlauf.client import Client, errors
+from langlauf.client import Client, JobSummary, NotFound, RemoteJob, errors
 from langlauf.client.requests import ClientRequest, NoReply, ServerReply
 from langlauf.domain.errors import SettingsError
 
@@ -36,6 +38,9 @@ _EXIT_CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
     (errors.WaitTimeout, ExitCode.TIMEOUT),
     (errors.ClientError, ExitCode.FAILED),
 )
+#: The beginning of an id. Shorter than a whole one: that is looked up as it is.
+_SHORTENED_ID = re.compile(r"[0-9a-fA-F-]{4,35}")
+_SHOWN_MATCHES = 5
 #: How long Ctrl-C may go unnoticed.
 _INTERRUPT_SECONDS = 0.1
 
@@ -108,6 +113,30 @@ def with_client(function: Callable[..., None]) -> Callable[..., None]:
             function(client, **values)
 
     return settings_options(*CLIENT_SETTINGS)(json_option(command))
+
+
+def find_job(client: Client, text: str) -> RemoteJob:
+    """Return the job with this id, or the only one whose id begins with it."""
+    if not _SHORTENED_ID.fullmatch(text):
+        return client.job(text)
+    job = client.job(text)
+    try:
+        job.status()
+    except NotFound:
+        same_start = (one for one in client.jobs(q=text) if one.job_id.startswith(text.lower()))
+        matches = list(islice(same_start, _SHOWN_MATCHES + 1))
+        if len(matches) > 1:
+            raise _ambiguous(text, matches) from None
+        if not matches:
+            raise
+        return client.job(matches[0].job_id)
+    return job
+
+
+def _ambiguous(text: str, matches: list[JobSummary]) -> CommandError:
+    shown = [f"{one.job_id}  {one.analysis}  {one.status}" for one in matches[:_SHOWN_MATCHES]]
+    more = ["and more"] if len(matches) > _SHOWN_MATCHES else []
+    return CommandError(f"several ids begin with {text}; give more of it:", *shown, *more, code=ExitCode.USAGE)
 
 
 @contextmanager

@@ -6,10 +6,11 @@ from typing import Any, get_args
 import click
 
 from langlauf.api.wire import attempt_out, delivery_out, shown_target
-from langlauf.cli.output import count, format_duration, format_time, plain, print_json, print_note, print_table
+from langlauf.cli.output import format_time, plain, print_json, print_note, print_table
 from langlauf.cli.stores import find_endpoint, org_store_options, require_found, run_on_endpoints
 from langlauf.domain.delivery import DeliveryFilter, DeliveryStatus, Notification, WebhookEndpoint, subject_of
 from langlauf.domain.instant import Instant, after, from_text
+from langlauf.domain.text import counted, format_duration
 from langlauf.service.webhooks import MOST_REPLAYED, DeliveryWithAttempts, WebhookService
 from langlauf.settings_values import parse_duration
 
@@ -83,7 +84,7 @@ def replay(delivery: str | None, endpoint: str | None, since: float | Instant | 
     if flags["as_json"]:
         print_json({"replayed": replayed, "more": replayed >= MOST_REPLAYED})
         return
-    print_note(f"{count(replayed, 'message')} queued again.")
+    print_note(f"{counted(replayed, 'message')} queued again.")
     if replayed >= MOST_REPLAYED:
         print_note("There are more: run it again.")
 

@@ -2,7 +2,7 @@
 
 import click
 
-from langlauf.cli.client_command import with_client
+from langlauf.cli.client_command import find_job, with_client
 from langlauf.cli.options import CommandError, ExitCode
 from langlauf.cli.output import command_line, format_time, json_line, plain, print_json, print_note, print_table
 from langlauf.client import Client, Feed, InboxMessage, OrgEvent
@@ -66,7 +66,7 @@ def _continue_hint(feed: Feed, types: tuple[str, ...]) -> str:
 @with_client
 def notifications(client: Client, job_id: str, *, channel: str | None, limit: int, as_json: bool) -> None:
     """List the messages about a job's end, latest first."""
-    found = client.notifications(job_id, channel=channel, limit=limit)
+    found = client.notifications(find_job(client, job_id).job_id, channel=channel, limit=limit)
     if as_json:
         print_json(found)
     elif found:

@@ -1,23 +1,18 @@
 """A job on the terminal: a bar that is redrawn, or a line per change where there is no terminal; state and outcome."""
 
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import click
-from rich.console import Console
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
-from rich.text import Text
 
 from langlauf.cli.options import CommandError, ExitCode
-from langlauf.cli.output import command_line, count, format_duration, format_time, plain, print_json, print_note
-from langlauf.client import JobState, JobSummary, RemoteJob
-from langlauf.domain.job import Phase
+from langlauf.cli.output import command_line, format_time, plain, print_json, print_note
+from langlauf.client import JobState, RemoteJob
+from langlauf.client.job_text import progress_parts, state_text, time_left
+from langlauf.client.progress_bar import drawn_job, terminal
 from langlauf.domain.stack_trace import read_cause
 from langlauf.domain.state import TERMINAL, Status
-from langlauf.domain.text import escaped_lines
+from langlauf.domain.text import escaped_lines, format_duration
 
 #: Exit code of a command that followed a job to its end.
 EXIT_CODE_OF_STATUS = {
@@ -25,34 +20,16 @@ EXIT_CODE_OF_STATUS = {
     Status.FAILED: ExitCode.FAILED,
     Status.CANCELED: ExitCode.CANCELED,
 }
-#: Phases that say more than the state does.
-_PHASE_TEXTS: dict[str, str] = {
-    Phase.BACKOFF: "waiting for a retry",
-    Phase.SILENT: "worker is silent",
-    Phase.CANCELING: "stopping",
-}
-_COLORS = {
-    Status.QUEUED: "yellow",
-    Status.RUNNING: "cyan",
-    Status.PARTIAL: "cyan",
-    Status.COMPLETED: "green",
-    Status.FAILED: "red",
-    Status.CANCELED: "magenta",
-}
 #: Where a job failed and the answer has no trace.
 _NO_TRACE = (
     "No stack trace: none was stored, or this key may not see it.\n"
     "  create one that may: langlauf keys create --org ORG --scope read --scope debug"
 )
-_REDRAWS_PER_SECOND = 4
-_BAR_WIDTH = 28
-#: Fixed widths, so that columns do not move when a word gets longer.
-_STATE_WIDTH, _PERCENT_WIDTH = len(Status.COMPLETED), len("100 %")
 
 
 def follow_new_job(job: RemoteJob, *, live: bool, timeout: float | None, as_json: bool) -> None:
     """Wait for a job that this command submitted; print its result, and exit with the code of its end."""
-    print_note(f"Accepted as {job.job_id}.")
+    print_note(f"Accepted as {job.job_id}: {job.url}")
     with detach_on_interrupt(job):
         state = watch_to_end(job, timeout) if live else job.wait(timeout)
         print_outcome(state)
@@ -73,9 +50,10 @@ def watch_to_end(job: RemoteJob, timeout: float | None) -> JobState:
             yield state
 
     with detach_on_interrupt(job):
-        console = Console(stderr=True)
-        if console.is_terminal and not console.is_dumb_terminal:
-            _draw_states(states(), console)
+        if console := terminal():
+            with drawn_job(console) as draw:
+                for state in states():
+                    draw(state)
         else:
             _print_changes(states())
     return last[0]
@@ -98,12 +76,7 @@ def print_new_job(job: RemoteJob, *, as_json: bool) -> None:
         return
     click.echo(job.job_id)
     print_note(f"  watch it: {command_line('watch', job.job_id)}")
-
-
-def state_text(job: JobSummary) -> str:
-    """Return the state, and the phase where it says more."""
-    phase = _PHASE_TEXTS.get(job.phase)
-    return f"{job.status} ({phase})" if phase else str(job.status)
+    print_note(f"  its page: {job.url}")
 
 
 def print_outcome(state: JobState) -> None:
@@ -129,17 +102,16 @@ def print_outcome(state: JobState) -> None:
         print_note(f"  get the last partial result: {command_line('result', state.job_id)}")
 
 
-def print_state(state: JobState) -> None:
+def print_state(state: JobState, url: str) -> None:
     """Print the fields of a job that matter first, one per line."""
-    left = None if state.status in TERMINAL else state.estimated_seconds
     error = f"{state.error_code}: {plain(state.error_message)}" if state.error_code else ""
     rows = (
         ("Job", state.job_id),
         ("Analysis", state.analysis),
         ("Label", plain(state.label)),
         ("State", state_text(state)),
-        ("Progress", ", ".join(_progress_parts(state))),
-        ("Time left", "" if left is None else f"about {format_duration(left)}"),
+        ("Progress", ", ".join(progress_parts(state))),
+        ("Time left", "" if state.status in TERMINAL else time_left(state).removesuffix(" left")),
         ("Queued", format_time(state.queued_at)),
         ("Started", format_time(state.started_at)),
         ("Next attempt", format_time(state.next_attempt_at)),
@@ -150,6 +122,7 @@ def print_state(state: JobState) -> None:
         ("Canceled by", state.canceled_by or ""),
         ("Reason", plain(state.cancel_reason)),
         ("Result", state.result_id or ""),
+        ("Page", url),
     )
     for label, value in rows:
         if value:
@@ -178,55 +151,7 @@ def trace_in(state: JobState) -> str | None:
 def _print_changes(states: Iterable[JobState]) -> None:
     previous = ""
     for state in states:
-        line = ", ".join([state_text(state), *_progress_parts(state)])
+        line = ", ".join([state_text(state), *progress_parts(state)])
         if line != previous:
-            print_note(line + _time_left(state.estimated_seconds))
+            print_note(", ".join(part for part in (line, time_left(state)) if part))
             previous = line
-
-
-def _draw_states(states: Iterable[JobState], console: Console) -> None:
-    line = _ProgressLine()
-    with Live(line, console=console, refresh_per_second=_REDRAWS_PER_SECOND, redirect_stdout=False):
-        for state in states:
-            line.update(state)
-
-
-class _ProgressLine:
-    """One line that fits the terminal: state, bar, percent, step, attempt, partials, time left."""
-
-    def __init__(self) -> None:
-        self._state: JobState | None = None
-        self._updated_at = 0.0
-
-    def update(self, state: JobState) -> None:
-        """Replace the state; it is drawn with the next redraw."""
-        self._updated_at = time.monotonic()
-        self._state = state
-
-    def __rich__(self) -> Table | Text:
-        """Return what to draw now; between two states only the time left changes."""
-        state = self._state
-        if state is None:
-            return Text("asking the server")
-        color = _COLORS[state.status]
-        bar = ProgressBar(100, state.progress_percent, _BAR_WIDTH, complete_style=color, finished_style=color)
-        estimate = state.estimated_seconds
-        left = None if estimate is None else max(0.0, estimate - (time.monotonic() - self._updated_at))
-        line = Table.grid(padding=(0, 1))
-        for _ in range(3):
-            line.add_column(no_wrap=True)
-        line.add_column(no_wrap=True, overflow="ellipsis")
-        percent, *rest = _progress_parts(state)
-        words = Text(", ".join(rest) + _time_left(left))
-        line.add_row(Text(state_text(state).ljust(_STATE_WIDTH), color), bar, percent.rjust(_PERCENT_WIDTH), words)
-        return line
-
-
-def _progress_parts(job: JobSummary) -> list[str]:
-    parts = [f"{job.progress_percent} %", plain(job.step), f"attempt {job.attempt}" if job.attempt else ""]
-    parts.append(count(job.partial_count, "partial") if job.partial_count else "")
-    return [part for part in parts if part]
-
-
-def _time_left(seconds: float | None) -> str:
-    return f", about {format_duration(seconds)} left" if seconds else ""

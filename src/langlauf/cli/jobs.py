@@ -1,10 +1,13 @@
-"""Commands about jobs and their results: list, status, watch, result, cancel, retry, hold, release."""
+"""Commands about jobs and their results: list, status, watch, open, result, cancel, retry, hold, release."""
 
+import webbrowser
+from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 from typing import IO
 
 import click
 
-from langlauf.cli.client_command import timeout_option, with_client
+from langlauf.cli.client_command import find_job, timeout_option, with_client
 from langlauf.cli.job_output import (
     EXIT_CODE_OF_STATUS,
     detach_on_interrupt,
@@ -13,12 +16,12 @@ from langlauf.cli.job_output import (
     print_outcome,
     print_state,
     print_trace,
-    state_text,
     watch_to_end,
 )
-from langlauf.cli.options import CommandError, ExitCode
+from langlauf.cli.options import CommandError, ExitCode, duration_option
 from langlauf.cli.output import command_line, format_time, json_text, plain, print_json, print_note, print_table
 from langlauf.client import Client, JobResult, JobState, JobSummary, NotFound
+from langlauf.client.job_text import state_text
 from langlauf.client.models import ResultView
 from langlauf.domain.state import TERMINAL, Status
 
@@ -29,11 +32,23 @@ _job = click.argument("job_id", metavar="JOB")
 @click.option("--status", type=click.Choice([str(status) for status in Status]), help="Only jobs in this state.")
 @click.option("--analysis", "-a", metavar="NAME", help="Only jobs of this analysis.")
 @click.option("--q", metavar="TEXT", help="Only jobs that have this text.")
+@duration_option("--since", "Only jobs submitted within this time, such as 24h.")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Number of jobs at most.")
 @with_client
-def jobs(client: Client, *, status: str | None, analysis: str | None, q: str | None, limit: int, as_json: bool) -> None:
+def jobs(
+    client: Client,
+    *,
+    status: str | None,
+    analysis: str | None,
+    q: str | None,
+    since: float | None,
+    limit: int,
+    as_json: bool,
+) -> None:
     """List jobs, newest first."""
-    found = list(client.jobs(status=status, analysis=analysis, q=q, limit=limit))
+    oldest = None if since is None else datetime.now(UTC) - timedelta(seconds=since)
+    listed = client.jobs(status=status, analysis=analysis, q=q, limit=limit)
+    found = list(takewhile(lambda job: oldest is None or job.queued_at >= oldest, listed))
     if as_json:
         print_json(found)
     elif found:
@@ -54,13 +69,29 @@ def _job_row(job: JobSummary) -> tuple[str, ...]:
 @with_client
 def status(client: Client, job_id: str, trace: bool, as_json: bool) -> None:
     """Show a job as it is now. Exit code 0 whatever its state."""
-    state = client.job(job_id).status()
+    job = find_job(client, job_id)
+    state = job.status()
     if as_json:
         print_json(state)
         return
-    print_state(state)
+    print_state(state, job.url)
     if trace:
         print_trace(state)
+
+
+@click.command("open")
+@_job
+@with_client
+def open_page(client: Client, job_id: str, as_json: bool) -> None:
+    """Open the page of a job in the browser, and print its address."""
+    job = find_job(client, job_id)
+    url = job.url
+    if as_json:
+        print_json({"job_id": job.job_id, "url": url})
+    else:
+        click.echo(url)
+    if not webbrowser.open(url):
+        print_note("No browser was found; open the address yourself.")
 
 
 @click.command()
@@ -73,7 +104,7 @@ def watch(client: Client, job_id: str, timeout: float | None, as_json: bool) -> 
     Ctrl-C detaches, exit code 130, and the job goes on. Exit code 0 for a completed job, 1 for a failed one, 3 for a
     canceled one. With --json the final state goes to standard output.
     """
-    state = watch_to_end(client.job(job_id), timeout)
+    state = watch_to_end(find_job(client, job_id), timeout)
     print_outcome(state)
     if as_json:
         print_json(state)
@@ -111,7 +142,7 @@ def result(client: Client, ident: str, view: ResultView, output: IO[bytes] | Non
 
 def _find_result(client: Client, ident: str, view: ResultView) -> JobResult:
     try:
-        state = client.job(ident).status()
+        state = find_job(client, ident).status()
     except NotFound:
         return client.get_result(ident, view=view)
     if state.result_id is None:
@@ -142,7 +173,7 @@ def cancel(
     """Stop a job. Repeating it changes nothing; a job that has ended stays as it ended. Exit code 0 in each case."""
     if timeout is not None and not wait:
         raise click.UsageError("--timeout needs --wait.")
-    job = client.job(job_id)
+    job = find_job(client, job_id)
     answer = job.cancel(reason)
     if answer.status in TERMINAL or wait:
         with detach_on_interrupt(job):
@@ -152,7 +183,7 @@ def cancel(
         print_outcome(state)
     else:
         print_note("The job is stopping.")
-        print_note(f"  watch it end: {command_line('watch', job_id)}")
+        print_note(f"  watch it end: {command_line('watch', job.job_id)}")
     if as_json:
         print_json(answer)
 
@@ -167,7 +198,7 @@ def retry(client: Client, job_id: str, *, no_resume: bool, watch: bool, timeout:
     """Submit a job again that has ended. The new job starts with its finished chunks; its id is printed."""
     if timeout is not None and not watch:
         raise click.UsageError("--timeout needs --watch.")
-    job = client.job(job_id).retry(resume=not no_resume)
+    job = find_job(client, job_id).retry(resume=not no_resume)
     if watch:
         follow_new_job(job, live=True, timeout=timeout, as_json=as_json)
     else:

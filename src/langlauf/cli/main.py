@@ -9,51 +9,49 @@ from click.shell_completion import get_completion_class
 #: Group of commands, command, module and name of its function. A program imports the command that it runs, and nothing
 #: of the others.
 _GROUPS = {
-    "Run": {
-        "serve": "serve:serve",
-        "worker": "serve:worker",
-        "openapi": "serve:openapi",
-    },
     "Jobs": {
+        "run": "submit:run",
         "submit": "submit:submit",
         "jobs": "jobs:jobs",
         "status": "jobs:status",
         "watch": "jobs:watch",
-        "result": "jobs:result",
+        "open": "jobs:open_page",
         "cancel": "jobs:cancel",
         "retry": "jobs:retry",
+        "events": "events:events",
+        "inbox": "events:inbox",
+        "notifications": "events:notifications",
+    },
+    "Results": {
+        "result": "jobs:result",
         "hold": "jobs:hold",
         "release": "jobs:release",
     },
-    "Events and messages": {
-        "events": "events:events",
-        "notifications": "events:notifications",
-        "inbox": "events:inbox",
-    },
-    "Access and delivery": {
+    "Server": {
+        "serve": "serve:serve",
+        "worker": "serve:worker",
+        "doctor": "doctor:doctor",
         "keys": "keys:keys",
         "webhooks": "webhooks:webhooks",
         "mail": "mail:mail",
         "mail-test": "mail:mail_test",
+        "openapi": "serve:openapi",
+        "bench": "bench:bench",
+        "completion": "main:completion",
     },
     "Store": {
-        "migrate": "maintenance:migrate_store",
         "verify": "maintenance:verify",
         "backup": "transfer:backup",
         "restore": "transfer:restore",
+        "cleanup": "removal:cleanup",
+        "sweep": "maintenance:sweep",
+        "migrate": "maintenance:migrate_store",
         "copy-store": "transfer:copy_store_command",
         "import-store": "transfer:import_store",
         "export-store": "transfer:export_store",
-        "adopt": "maintenance:adopt",
-        "sweep": "maintenance:sweep",
-        "cleanup": "removal:cleanup",
         "erase": "removal:erase_org",
         "blobs": "maintenance:blobs",
-    },
-    "Checks and tools": {
-        "doctor": "doctor:doctor",
-        "bench": "bench:bench",
-        "completion": "main:completion",
+        "adopt": "maintenance:adopt",
     },
 }
 _COMMANDS = {name: function for group in _GROUPS.values() for name, function in group.items()}

@@ -13,7 +13,6 @@ import msgspec
 from langlauf.domain.instant import Instant, to_datetime
 from langlauf.domain.text import escaped, escaped_lines
 
-_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 #: Control and direction characters that JSON may hold unescaped. They occur in its strings alone, where an escape means
 #: the same.
 _TERMINAL_CONTROLS = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
@@ -61,27 +60,11 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def format_duration(seconds: float) -> str:
-    """Return a duration in the largest unit of which it has at least two: `90 s`, `3 min`, `2.5 h`."""
-    if seconds < 2 * _MINUTE:
-        return f"{seconds:.1f} s" if 0 < seconds < 10 else f"{seconds:.0f} s"  # noqa: PLR2004
-    if seconds < 2 * _HOUR:
-        return f"{seconds / _MINUTE:.0f} min"
-    if seconds < 2 * _DAY:
-        return f"{seconds / _HOUR:.1f} h"
-    return f"{seconds / _DAY:.1f} d"
-
-
 def format_time(time: datetime | Instant | None) -> str:
-    """Return a time to the second, in UTC as everywhere in the API; nothing for None."""
+    """Return a time to the second in the zone of this machine, which is named; nothing for None."""
     if isinstance(time, int):
         time = to_datetime(time)
-    return "" if time is None else f"{time:%Y-%m-%d %H:%M:%S}Z"
-
-
-def count(number: int, noun: str) -> str:
-    """Return `1 partial`, `2 partials`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return "" if time is None else f"{time.astimezone():%Y-%m-%d %H:%M:%S %Z}"
 
 
 @contextmanager

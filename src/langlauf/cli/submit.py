@@ -1,6 +1,7 @@
-"""`langlauf submit`: a new job from JSON, or from `name=value` words, whose value may be a file's text."""
+"""`langlauf submit` and `run`: a new job from JSON, or from `name=value` words, whose value may be a file's text."""
 
 import json
+from collections.abc import Callable
 from typing import IO, Any, NoReturn
 
 import click
@@ -8,34 +9,79 @@ import click
 from langlauf.cli.client_command import timeout_option, with_client
 from langlauf.cli.job_output import follow_new_job, print_new_job
 from langlauf.cli.options import duration_option
-from langlauf.client import Client, SubmitOptions
+from langlauf.client import Client, RemoteJob, SubmitOptions
 from langlauf.domain.job import PriorityClass
 
 
-@click.command()
-@click.argument("parameters", nargs=-1, metavar="[NAME=VALUE]...")
-@click.option("--analysis", "-a", metavar="NAME", help="The analysis; else the server's default.")
-@click.option("--input", "input_text", metavar="JSON", help="The parameters as a JSON object.")
-@click.option("--input-file", type=click.File("rb"), metavar="FILE", help="The same from a file; - is standard input.")
-@click.option(
-    "--priority", type=click.Choice(["default", "expedite"]), default="default", help="The queue it waits in."
+def submission_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Add what a new job can be given to a command that submits one."""
+    for option in reversed(_SUBMISSION_OPTIONS):
+        function = option(function)
+    return function
+
+
+_SUBMISSION_OPTIONS: tuple[Callable[[Callable[..., None]], Callable[..., None]], ...] = (
+    click.argument("words", nargs=-1, metavar="[ANALYSIS] [NAME=VALUE]..."),
+    click.option("--analysis", "-a", metavar="NAME", help="The analysis; else the server's default."),
+    click.option("--input", "input_text", metavar="JSON", help="The parameters as a JSON object."),
+    click.option(
+        "--input-file", type=click.File("rb"), metavar="FILE", help="The same from a file; - is standard input."
+    ),
+    click.option(
+        "--priority", type=click.Choice(["default", "expedite"]), default="default", help="The queue it waits in."
+    ),
+    duration_option("--timeout-seconds", "Time limit of an attempt."),
+    click.option(
+        "--max-retries", type=click.IntRange(0, 100), metavar="NUMBER", help="Retries after transient failures."
+    ),
+    click.option("--allow-duplicate", is_flag=True, help="Submit although the same job is queued or running."),
+    click.option("--label", metavar="TEXT", help="What people read in lists, the inbox and mails."),
+    click.option("--idempotency-key", metavar="KEY", help="The same key gives the same job."),
+    click.option("--notify-webhook", metavar="URL", help="URL that gets a signed request when the job ends."),
+    click.option("--notify-email", metavar="ADDRESS", help="E-mail address that gets a mail when the job ends."),
+    click.option("--notify-language", type=click.Choice(["en", "de"]), help="The language of that mail."),
 )
-@duration_option("--timeout-seconds", "Time limit of an attempt.")
-@click.option("--max-retries", type=click.IntRange(0, 100), metavar="NUMBER", help="Retries after transient failures.")
-@click.option("--allow-duplicate", is_flag=True, help="Submit although the same job is queued or running.")
-@click.option("--label", metavar="TEXT", help="What people read in lists, the inbox and mails.")
-@click.option("--idempotency-key", metavar="KEY", help="The same key gives the same job.")
-@click.option("--notify-webhook", metavar="URL", help="URL that gets a signed request when the job ends.")
-@click.option("--notify-email", metavar="ADDRESS", help="E-mail address that gets a mail when the job ends.")
-@click.option("--notify-language", type=click.Choice(["en", "de"]), help="The language of that mail.")
+
+
+@click.command()
+@submission_options
 @click.option("--wait", is_flag=True, help="Wait for the end and print the result.")
-@click.option("--watch", is_flag=True, help="The same, and show the progress.")
 @timeout_option
 @with_client
-def submit(
+def submit(client: Client, *, wait: bool, timeout: float | None, as_json: bool, **given: Any) -> None:
+    """Submit a job.
+
+    The first word may name the analysis. Parameters are NAME=VALUE words: a VALUE that is valid JSON is read as JSON,
+    anything else as text; @FILE is the text of a file, @- that of standard input, and @@ begins a text with @. Or give
+    a JSON object with --input or --input-file; words override its members. Prints the job's id; with --wait, the
+    result.
+    """
+    if timeout is not None and not wait:
+        raise click.UsageError("--timeout needs --wait; a job's own limit is --timeout-seconds.")
+    job = _submit(client, **given)
+    if wait:
+        follow_new_job(job, live=False, timeout=timeout, as_json=as_json)
+    else:
+        print_new_job(job, as_json=as_json)
+
+
+@click.command()
+@submission_options
+@timeout_option
+@with_client
+def run(client: Client, *, timeout: float | None, as_json: bool, **given: Any) -> None:
+    """Submit a job, watch it, and print its result.
+
+    Takes what `submit` takes, such as: langlauf run address query=Bern. Progress goes to standard error, the result to
+    standard output; the exit code is that of `watch`. Ctrl-C detaches, and the job goes on.
+    """
+    follow_new_job(_submit(client, **given), live=True, timeout=timeout, as_json=as_json)
+
+
+def _submit(
     client: Client,
     *,
-    parameters: tuple[str, ...],
+    words: tuple[str, ...],
     analysis: str | None,
     input_text: str | None,
     input_file: IO[bytes] | None,
@@ -48,20 +94,11 @@ def submit(
     notify_webhook: str | None,
     notify_email: str | None,
     notify_language: str | None,
-    wait: bool,
-    watch: bool,
-    timeout: float | None,
-    as_json: bool,
-) -> None:
-    """Submit a job.
-
-    Parameters are NAME=VALUE words: a VALUE that is valid JSON is read as JSON, anything else as text; @FILE is the
-    text of a file, @- that of standard input, and @@ begins a text with @. Or give a JSON object with --input or
-    --input-file; words override its members. Prints the job's id; with --wait or --watch, the result.
-    """
-    following = wait or watch
-    if timeout is not None and not following:
-        raise click.UsageError("--timeout needs --wait or --watch; a job's own limit is --timeout-seconds.")
+) -> RemoteJob:
+    if words and "=" not in words[0]:
+        if analysis is not None:
+            raise click.UsageError(f"{words[0]!r} is not NAME=VALUE, such as query=text; the analysis is {analysis}.")
+        analysis, words = words[0], words[1:]
     options = SubmitOptions(
         priority_class=priority,
         timeout_seconds=timeout_seconds,
@@ -70,14 +107,10 @@ def submit(
         label=label,
         idempotency_key=idempotency_key,
     )
-    values = {**_parse_object(input_text, input_file), **_parse_words(parameters)}
+    values = {**_parse_object(input_text, input_file), **_parse_words(words)}
     notify = {"webhook": notify_webhook, "email": notify_email, "language": notify_language}
-    given = {name: value for name, value in notify.items() if value is not None}
-    job = client.submit(analysis, values, options=options, notify=given)
-    if following:
-        follow_new_job(job, live=watch, timeout=timeout, as_json=as_json)
-    else:
-        print_new_job(job, as_json=as_json)
+    named = {name: value for name, value in notify.items() if value is not None}
+    return client.submit(analysis, values, options=options, notify=named)
 
 
 def _parse_object(text: str | None, file: IO[bytes] | None) -> dict[str, Any]:

@@ -7,10 +7,11 @@ import click
 from langlauf.api.wire import endpoint_out, tried_fields
 from langlauf.cli.deliveries import deliveries, replay
 from langlauf.cli.options import CommandError, ExitCode, duration_option
-from langlauf.cli.output import count, format_duration, format_time, plain, print_json, print_note, print_table
+from langlauf.cli.output import format_time, plain, print_json, print_note, print_table
 from langlauf.cli.stores import find_endpoint, org_store_options, repeated_flags, require_found, run_on_endpoints
 from langlauf.domain.delivery import FINAL_SUBJECTS, SUBJECTS, Subject, WebhookEndpoint
 from langlauf.domain.instant import Instant
+from langlauf.domain.text import counted, format_duration
 from langlauf.service.webhooks import USUAL_OVERLAP, CreatedEndpoint, SendResult, WebhookService
 
 _endpoint = click.argument("endpoint", metavar="ENDPOINT")
@@ -199,7 +200,7 @@ def _endpoint_state(endpoint: WebhookEndpoint, now: Instant) -> str:
     if endpoint.disabled_at is not None:
         return f"disabled since {format_time(endpoint.disabled_at)}: {endpoint.disabled_reason}"
     if endpoint.paused_until is not None and endpoint.paused_until > now:
-        return f"paused until {format_time(endpoint.paused_until)}, {count(endpoint.failures, 'failure')} in a row"
+        return f"paused until {format_time(endpoint.paused_until)}, {counted(endpoint.failures, 'failure')} in a row"
     if endpoint.failures:
-        return f"failing since {format_time(endpoint.failing_since)}, {count(endpoint.failures, 'failure')} in a row"
+        return f"failing since {format_time(endpoint.failing_since)}, {counted(endpoint.failures, 'failure')} in a row"
     return "working"

@@ -1,7 +1,8 @@
 """The asynchronous client: `AsyncClient` and `AsyncRemoteJob`. The same methods as in `sync`, with `await`."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+import html
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -10,6 +11,7 @@ import httpx2
 
 from langlauf.client.core import DEFAULT_PREFIX, DEFAULT_TIMEOUT, ClientCore, http_arguments
 from langlauf.client.follow import FeedPages
+from langlauf.client.job_text import job_html
 from langlauf.client.models import (
     InboxMessage,
     JobEvent,
@@ -34,8 +36,7 @@ class AsyncClient:
     """Submits jobs to a Langlauf server and follows them.
 
         async with AsyncClient("http://127.0.0.1:8080") as client:
-            job = await client.submit("survey", region="CH", years=3)
-            print(await job.result())
+            print(await client.run("survey", region="CH", years=3))
 
     Defaults and guarantees are those of `Client`.
     """
@@ -65,6 +66,34 @@ class AsyncClient:
     ) -> "AsyncRemoteJob":
         """Submit a job: it is on the server's disk when this returns. See `Client.submit`."""
         return self._handle(await self._run(self._core.submit(analysis, input, options, parameters, notify)))
+
+    async def run(
+        self,
+        analysis: str | None = None,
+        /,
+        input: Mapping[str, Any] | None = None,  # noqa: A002 - the name on the wire
+        *,
+        options: SubmitOptions | None = None,
+        notify: Mapping[str, str] | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - as in `result`
+        progress: bool = True,
+        **parameters: Any,
+    ) -> Any:
+        """Submit a job, wait for its end, and return its result. See `Client.run`."""
+        job = await self.submit(analysis, input, options=options, notify=notify, **parameters)
+        return await job.result(timeout, progress=progress)
+
+    async def as_completed(
+        self,
+        jobs: Iterable["AsyncRemoteJob"],
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> AsyncIterator["AsyncRemoteJob"]:
+        """Yield each job when it has ended, however it did; raise `WaitTimeout` after `timeout` seconds."""
+        by_id = {job.job_id: job for job in jobs}
+        completions = self._core.completions(by_id, timeout)
+        while not completions.ended:
+            for job_id in await self._run(completions.next_ended()):
+                yield by_id[job_id]
 
     def job(self, job_id: str) -> "AsyncRemoteJob":
         """Return a handle for a job by its id, without a request."""
@@ -211,6 +240,17 @@ class AsyncRemoteJob:
     def __repr__(self) -> str:
         return f"AsyncRemoteJob({self.job_id!r})"
 
+    def _repr_html_(self) -> str:
+        """Return the job as it was accepted, for a notebook: asking for its state now would need an `await`."""
+        if self.accepted is not None:
+            return job_html(self.accepted, self.url)
+        return f"<pre>{html.escape(repr(self))}</pre>"
+
+    @property
+    def url(self) -> str:
+        """The address of its page."""
+        return self._core.page_url(self.job_id)
+
     async def status(self) -> JobState:
         """Return the current state."""
         return await self._run(self._core.status(self.job_id))
@@ -228,8 +268,18 @@ class AsyncRemoteJob:
         """
         return await self._run(self._core.wait(self.job_id, timeout))
 
-    async def result(self, timeout: float | None = None) -> Any:  # noqa: ASYNC109
-        """Wait for the end and return the result; raise `JobFailed` or `JobCanceled` if there is none."""
+    async def result(self, timeout: float | None = None, *, progress: bool = False) -> Any:  # noqa: ASYNC109
+        """Wait for the end and return the result; raise `JobFailed` or `JobCanceled` if there is none.
+
+        With `progress` and a terminal, a bar shows the job meanwhile.
+        """
+        if progress:
+            from langlauf.client.progress_bar import drawn_job, terminal  # takes longer to import than all else here
+
+            if console := terminal():
+                with drawn_job(console) as draw:
+                    async for state in self.states(timeout):
+                        draw(state)
         return await self._run(self._core.result_of(self.job_id, timeout))
 
     async def events(self, after: int = 0, timeout: float | None = None) -> AsyncIterator[JobEvent]:  # noqa: ASYNC109

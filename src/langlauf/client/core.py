@@ -4,7 +4,7 @@
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -12,7 +12,8 @@ from urllib.parse import quote, urlsplit
 import httpx2
 import msgspec
 
-from langlauf.client.errors import JobCanceled, JobFailed
+from langlauf.client.completion import ENDS, Completions
+from langlauf.client.errors import ApiError, JobCanceled, JobFailed
 from langlauf.client.follow import FeedPages, JobEventLog, JobWatch, ListPages, page_of_jobs, page_of_messages
 from langlauf.client.models import (
     DEFAULT_OPTIONS,
@@ -165,18 +166,36 @@ class ClientCore:
             first=FOLLOW_RETRIES if self.connected and follow else CALL_RETRIES,
         )
 
+    def completions(self, job_ids: Iterable[str], timeout: float | None) -> Completions:
+        """Return jobs in the order in which they end."""
+        feed = self.feed("latest", ENDS, follow=True, limit=None, timeout=timeout)
+        return Completions(((job_id, self._job_path(job_id)) for job_id in job_ids), feed, timeout)
+
+    def page_url(self, job_id: str) -> str:
+        """Return the address of a job's page."""
+        return f"{self.url}/jobs/{quote(job_id, safe='')}"
+
     def result_of(self, job_id: str, timeout: float | None) -> ApiCall[Any]:
         """Return the result of a job; raise if it ends without one."""
         state = yield from self.wait(job_id, timeout)
-        if state.status is Status.FAILED:
-            raise JobFailed(state)
-        if state.status is Status.CANCELED:
-            raise JobCanceled(state)
+        if state.status in (Status.FAILED, Status.CANCELED):
+            last_partial = yield from self._last_partial(state)
+            kind = JobFailed if state.status is Status.FAILED else JobCanceled
+            raise kind(state, last_partial, self.page_url(job_id))
         if state.result is not None or state.result_id is None:
             return state.result
         # The state omits large results, which looks the same as a result that is null.
         snapshot = yield from self.result(state.result_id, "requested")
         return snapshot.result
+
+    def _last_partial(self, state: JobState) -> ApiCall[JobResult | None]:
+        """Return the last partial of a job that ended without a result, if it can still be read."""
+        if state.result_id is None:
+            return None
+        try:
+            return (yield from self.result(state.result_id, "requested"))
+        except ApiError:  # such as one that retention removed; the job's own error says more
+            return None
 
     def result(self, result_id: str, view: ResultView) -> ApiCall[JobResult]:
         """Return a snapshot with its payload."""

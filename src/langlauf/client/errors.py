@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from langlauf.client.models import JobState, JobSummary
+from langlauf.client.models import JobResult, JobState, JobSummary
 from langlauf.domain.errors import LanglaufError
 
 
@@ -54,28 +54,33 @@ class WaitTimeout(ClientError, TimeoutError):
 
 
 class JobEnded(ClientError):
-    """The job has ended without a result; `state` is its final state."""
+    """The job has ended without a result; `state` is its final state, `url` its page."""
 
-    def __init__(self, message: str, state: JobState) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, state: JobState, last_partial: JobResult | None, url: str) -> None:
+        super().__init__(f"job {state.job_id} {message} ({url})")
+        self.job_id = state.job_id
         self.state = state
+        #: the last partial result, if there was one
+        self.last_partial = last_partial
+        self.url = url
 
 
 class JobFailed(JobEnded):
-    """The job failed."""
+    """The job failed: `code` for programs, `message` for people."""
 
-    def __init__(self, state: JobState) -> None:
-        super().__init__(f"job {state.job_id} failed: {state.error_code}: {state.error_message}", state)
+    def __init__(self, state: JobState, last_partial: JobResult | None, url: str) -> None:
+        super().__init__(f"failed: {state.error_code}: {state.error_message}", state, last_partial, url)
         self.code = state.error_code
+        self.message = state.error_message
         self.retry_hint = state.retry_hint
 
 
 class JobCanceled(JobEnded):
     """The job was canceled."""
 
-    def __init__(self, state: JobState) -> None:
+    def __init__(self, state: JobState, last_partial: JobResult | None, url: str) -> None:
         why = f": {state.cancel_reason}" if state.cancel_reason else ""
-        super().__init__(f"job {state.job_id} was canceled by {state.canceled_by}{why}", state)
+        super().__init__(f"was canceled by {state.canceled_by}{why}", state, last_partial, url)
         self.reason = state.cancel_reason
 
 

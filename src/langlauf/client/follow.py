@@ -189,6 +189,12 @@ class FeedPages:
         self.place = self._next
         self.ended = False
 
+    def find_place(self) -> ApiCall[None]:
+        """Learn the place that `latest` stands for, without waiting for an event."""
+        page = yield from self._page()
+        self._next = self.place = page.next_after
+        self._behind = page.more
+
     def next_events(self) -> ApiCall[list[OrgEvent]]:
         """Return the next events as soon as there are any; an empty list only at the end."""
         self.place = self._next

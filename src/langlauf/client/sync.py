@@ -1,7 +1,8 @@
 """The synchronous client: `Client` and `RemoteJob`. All decisions are made in `core`; this module sends and sleeps."""
 
+import html
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -9,7 +10,9 @@ from typing import Any, Self, TypeVar
 import httpx2
 
 from langlauf.client.core import DEFAULT_PREFIX, DEFAULT_TIMEOUT, ClientCore, http_arguments
+from langlauf.client.errors import ClientError
 from langlauf.client.follow import FeedPages
+from langlauf.client.job_text import job_html
 from langlauf.client.models import (
     InboxMessage,
     JobEvent,
@@ -34,8 +37,7 @@ class Client:
     """Submits jobs to a Langlauf server and follows them.
 
         with Client("http://127.0.0.1:8080") as client:
-            job = client.submit("survey", region="CH", years=3)
-            print(job.result())
+            print(client.run("survey", region="CH", years=3))
 
     Defaults come from LANGLAUF_URL, LANGLAUF_ORG and LANGLAUF_KEY. `timeout` applies to one request, not to a job. A
     client may be used by several threads.
@@ -71,6 +73,34 @@ class Client:
         webhook, an e-mail address or both: `{"webhook": "https://…", "email": "name@example.org"}`.
         """
         return self._handle(self._run(self._core.submit(analysis, input, options, parameters, notify)))
+
+    def run(
+        self,
+        analysis: str | None = None,
+        /,
+        input: Mapping[str, Any] | None = None,  # noqa: A002 - the name on the wire
+        *,
+        options: SubmitOptions | None = None,
+        notify: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        progress: bool = True,
+        **parameters: Any,
+    ) -> Any:
+        """Submit a job, wait for its end, and return its result; `timeout` and errors are those of `RemoteJob.result`.
+
+        Where standard error is a terminal, a bar shows the progress, unless `progress` is false. A parameter of the
+        analysis that has one of these names goes into `input`.
+        """
+        job = self.submit(analysis, input, options=options, notify=notify, **parameters)
+        return job.result(timeout, progress=progress)
+
+    def as_completed(self, jobs: Iterable["RemoteJob"], timeout: float | None = None) -> Iterator["RemoteJob"]:
+        """Yield each job when it has ended, however it did; raise `WaitTimeout` after `timeout` seconds."""
+        by_id = {job.job_id: job for job in jobs}
+        completions = self._core.completions(by_id, timeout)
+        while not completions.ended:
+            for job_id in self._run(completions.next_ended()):
+                yield by_id[job_id]
 
     def job(self, job_id: str) -> "RemoteJob":
         """Return a handle for a job by its id, without a request."""
@@ -213,6 +243,18 @@ class RemoteJob:
     def __repr__(self) -> str:
         return f"RemoteJob({self.job_id!r})"
 
+    def _repr_html_(self) -> str:
+        """Return the job as it is now, for a notebook."""
+        try:
+            return job_html(self.status(), self.url)
+        except ClientError as error:
+            return f"<pre>{html.escape(f'{self!r}: {error}')}</pre>"
+
+    @property
+    def url(self) -> str:
+        """The address of its page."""
+        return self._core.page_url(self.job_id)
+
     def status(self) -> JobState:
         """Return the current state."""
         return self._run(self._core.status(self.job_id))
@@ -230,8 +272,18 @@ class RemoteJob:
         """
         return self._run(self._core.wait(self.job_id, timeout))
 
-    def result(self, timeout: float | None = None) -> Any:
-        """Wait for the end and return the result; raise `JobFailed` or `JobCanceled` if there is none."""
+    def result(self, timeout: float | None = None, *, progress: bool = False) -> Any:
+        """Wait for the end and return the result; raise `JobFailed` or `JobCanceled` if there is none.
+
+        With `progress` and a terminal, a bar shows the job meanwhile.
+        """
+        if progress:
+            from langlauf.client.progress_bar import drawn_job, terminal  # takes longer to import than all else here
+
+            if console := terminal():
+                with drawn_job(console) as draw:
+                    for state in self.states(timeout):
+                        draw(state)
         return self._run(self._core.result_of(self.job_id, timeout))
 
     def events(self, after: int = 0, timeout: float | None = None) -> Iterator[JobEvent]:

@@ -2,11 +2,12 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 import msgspec
 
+from langlauf.domain.event import EventType
 from langlauf.domain.instant import Instant, seconds_between
 from langlauf.domain.job import DEFAULT_RETRY_AFTER, JobRecord, PriorityClass
 
@@ -28,6 +29,8 @@ _LEAST_OF_A_WHOLE = 50
 
 #: A range needs this many steps over this many seconds, and uses the latest steps only.
 _LEAST_STEPS, _LEAST_SECONDS, _LATEST_STEPS = 5, 10.0, 20
+#: Longer ranges are told in minutes, and in hours.
+_MAX_IN_SECONDS, _MAX_IN_MINUTES = 100, 120 * 60
 #: The least relative error that is assumed, and the widest ratio of a range that is shown.
 _LEAST_DOUBT, _WIDEST = 0.15, 3.0
 
@@ -45,6 +48,17 @@ class RemainingRange(msgspec.Struct, frozen=True):
     low: float
     high: float
     steps: int
+
+    @property
+    def rounded(self) -> tuple[int, int, str]:
+        """From and to in a fitting unit, rounded outwards."""
+        if self.high < _MAX_IN_SECONDS:
+            size, unit, per = 10, "s", 10
+        elif self.high < _MAX_IN_MINUTES:
+            size, unit, per = 1, "min", 60
+        else:
+            size, unit, per = 1, "h", 3_600
+        return math.floor(self.low / per) * size, math.ceil(self.high / per) * size, unit
 
 
 class RunProgress(msgspec.Struct, frozen=True):
@@ -117,6 +131,24 @@ def _by_others(run: RunProgress, now: Instant, typical: float | None) -> float |
 
 def _since(start: Instant, now: Instant) -> float:
     return max(0.0, seconds_between(start, now))
+
+
+_ATTEMPT_STARTS = frozenset({EventType.RUNNING, EventType.ATTEMPT_STARTED})
+_PROGRESS_EVENTS = frozenset({EventType.PROGRESS, EventType.PARTIAL})
+
+
+def progress_steps(log: Iterable[tuple[str, Instant, Mapping[str, object]]]) -> list[ProgressStep]:
+    """Return the progress steps of the current attempt from the kind, time and payload of a job's events.
+
+    Those of earlier attempts are left out.
+    """
+    steps: list[ProgressStep] = []
+    for kind, at, payload in log:
+        if kind in _ATTEMPT_STARTS:
+            steps = []
+        elif kind in _PROGRESS_EVENTS and isinstance(percent := payload.get("progress_percent"), int):
+            steps.append(ProgressStep(at, percent))
+    return steps
 
 
 def remaining_range(steps: Sequence[ProgressStep], now: Instant) -> RemainingRange | None:

@@ -35,5 +35,10 @@ def from_text(text: str) -> Instant:
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
+    return from_datetime(moment)
+
+
+def from_datetime(moment: datetime) -> Instant:
+    """Return an aware datetime as a time."""
     delta = moment - _EPOCH
     return (delta.days * 86_400 + delta.seconds) * SECOND + delta.microseconds

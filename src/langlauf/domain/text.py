@@ -93,6 +93,25 @@ def _escaped_char(char: str) -> str:
     return _ESCAPES.get(char) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")  # noqa: PLR2004 - one byte
 
 
+_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+
+
+def format_duration(seconds: float) -> str:
+    """Return a duration in the largest unit of which it has at least two: `90 s`, `3 min`, `2.5 h`."""
+    if seconds < 2 * _MINUTE:
+        return f"{seconds:.1f} s" if 0 < seconds < 10 else f"{seconds:.0f} s"  # noqa: PLR2004
+    if seconds < 2 * _HOUR:
+        return f"{seconds / _MINUTE:.0f} min"
+    if seconds < 2 * _DAY:
+        return f"{seconds / _HOUR:.1f} h"
+    return f"{seconds / _DAY:.1f} d"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return `1 partial`, `2 partials`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 _ESCAPE = re.compile(r"~(?![01])")
 
 

@@ -7,8 +7,8 @@ import msgspec
 from markupsafe import Markup
 
 from langlauf.domain.attempt import HIGHEST_UNFINISHED
-from langlauf.domain.eta import ProgressStep, RemainingRange, remaining_range
-from langlauf.domain.event import Event, EventType
+from langlauf.domain.eta import RemainingRange, progress_steps, remaining_range
+from langlauf.domain.event import Event
 from langlauf.domain.instant import Instant, after, seconds_between
 from langlauf.domain.job import JobRecord
 from langlauf.domain.read_models import JobView
@@ -25,9 +25,6 @@ from langlauf.ui.formatting import (
 )
 from langlauf.ui.language import Language
 
-_ATTEMPT_STARTS = frozenset({EventType.RUNNING, EventType.ATTEMPT_STARTED})
-_PROGRESS_EVENTS = frozenset({EventType.PROGRESS, EventType.PARTIAL})
-_MAX_IN_SECONDS, _MAX_IN_MINUTES = 100, 120 * 60
 _QUARTER = 25
 
 
@@ -128,7 +125,8 @@ def _explanations(observed: JobObservation, shown: str, settings: Settings, lang
 def _estimate(observed: JobObservation, shown: str, language: Language) -> tuple[Markup | None, Markup | None]:
     """Return the remaining time and its source, or nothing where it would be a guess."""
     if shown in ("running", "partial"):
-        found = remaining_range(progress_steps(observed.events), observed.now)
+        log = ((event.event_type, event.occurred_at, event_payload(event.payload_json)) for event in observed.events)
+        found = remaining_range(progress_steps(log), observed.now)
         if found is None:
             return None, None
         return format_remaining(found, language), language.text("job.source.pace", steps=found.steps)
@@ -137,28 +135,9 @@ def _estimate(observed: JobObservation, shown: str, language: Language) -> tuple
     return None, None
 
 
-def progress_steps(events: Sequence[Event]) -> list[ProgressStep]:
-    """Return the progress steps of the current attempt; those of earlier attempts are left out."""
-    steps: list[ProgressStep] = []
-    for event in events:
-        if event.event_type in _ATTEMPT_STARTS:
-            steps = []
-        elif event.event_type in _PROGRESS_EVENTS:
-            percent = event_payload(event.payload_json).get("progress_percent")
-            if isinstance(percent, int):
-                steps.append(ProgressStep(event.occurred_at, percent))
-    return steps
-
-
 def format_remaining(left: RemainingRange, language: Language) -> Markup:
     """Return a range of time in a fitting unit, rounded outwards."""
-    if left.high < _MAX_IN_SECONDS:
-        size, unit, per = 10, "s", 10
-    elif left.high < _MAX_IN_MINUTES:
-        size, unit, per = 1, "min", 60
-    else:
-        size, unit, per = 1, "h", 3_600
-    low, high = math.floor(left.low / per) * size, math.ceil(left.high / per) * size
+    low, high, unit = left.rounded
     if low == 0:
         return language.text("left.under", high=high, unit=unit)
     return language.text("left.between", low=low, high=high, unit=unit)
