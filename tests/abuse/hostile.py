@@ -89,7 +89,8 @@ async def run(plan: Plan) -> list[Figure]:
             # One file takes one write at a time: who serves strangers keeps their large results beside it.
             "LANGLAUF_BLOBS": str(plan.folder / "blobs"),
         }
-        with serving(plan.folder / "store.db", app=APP, settings=SETTINGS | places) as server:
+        store = plan.folder / "store.db"
+        with serving(store, app=APP, settings=SETTINGS | places, own_session=True) as server:
             alone = await _measured(server, asyncio.sleep(seconds / 3))
             plan.watch(1, 3)
             beside = await _measured(server, _attack(attacker, server))

@@ -26,7 +26,8 @@ ORG = "hostile"
 _PAUSE_AFTER_REFUSAL = 0.05
 _LARGEST_RESULT = 64 * 1_048_576
 _HEADERS = {"X-Org-Id": ORG}
-#: The attack gives way to the server and to the measuring clients: what is slow is then the server and not this.
+#: The attack gives way to the server and to the measuring clients, as a remote machine would: what is slow is then the
+#: server and not this.
 _NICE = 10
 _HANGING_HOOK = "/hang"
 _TINY_TIMEOUT = 0.01

@@ -50,6 +50,22 @@ def certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, 
     return made
 
 
+def test_the_event_loop_does_not_wait_for_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start returns once the new thread runs, which takes its time on a busy machine."""
+    start, starters = threading.Thread.start, list[int]()
+
+    def noted(self: threading.Thread) -> None:
+        if self.name == "langlauf-mail":
+            starters.append(threading.get_ident())
+        start(self)
+
+    monkeypatch.setattr(threading.Thread, "start", noted)
+    answer, _ = through(lambda office: sent(f"smtp://127.0.0.1:{office.port}"))
+    assert answer.verdict == "taken"
+    assert len(starters) == 1
+    assert threading.get_ident() not in starters
+
+
 def test_a_mail_arrives_as_it_was_written() -> None:
     """Both forms of the text, one receiver, and a lone dot is no end."""
     answer, office = through(lambda office: sent(f"smtp://127.0.0.1:{office.port}"))

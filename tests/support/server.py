@@ -97,15 +97,24 @@ class ServerProcess:
 
 @contextmanager
 def serving(
-    store: Path | str, *, port: int = 0, app: str = SAMPLE_APP, settings: Mapping[str, str] | None = None
+    store: Path | str,
+    *,
+    port: int = 0,
+    app: str = SAMPLE_APP,
+    settings: Mapping[str, str] | None = None,
+    own_session: bool = False,
 ) -> Iterator[ServerProcess]:
-    """Start a server over a store, ready for requests; stop it at the end."""
+    """Start a server over a store, ready for requests; stop it at the end.
+
+    In a session of its own, Linux may schedule it as one among all sessions, as it does a service.
+    """
     process = subprocess.Popen(
         command("serve", app, "--port", str(port), "--store", str(store)),
         cwd=ROOT,
         env=environment(**{**_QUICK, **(settings or {})}),
         stderr=subprocess.PIPE,
         text=True,
+        start_new_session=own_session,
     )
     try:
         server = ServerProcess(process)

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import math
+import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,16 @@ from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.job import Accepted
 from langlauf.domain.outcome import Completed
 from langlauf.hints import Hints
-from langlauf.store.group_commit import MOST_WAITING, GroupCommit, Recording, payload_length
+from langlauf.store.group_commit import (
+    BATCH_SECONDS,
+    LARGEST_BATCH,
+    MOST_WAITING,
+    SMALLEST_BATCH,
+    BatchPace,
+    GroupCommit,
+    Recording,
+    payload_length,
+)
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.support.stores import SetClock, opened, query
 from tests.support.submissions import accept, new_job, started
@@ -130,3 +140,82 @@ def test_the_store_tells_large_writes_from_small_ones(length: int) -> None:
         assert payload_length(Recording(lease, write)) == length
     assert payload_length(Recording(lease, Progress(percent=1, step=None))) == 0
     assert payload_length(new_job(SetClock())) < 100
+
+
+def test_batches_are_as_long_as_they_take_their_time() -> None:
+    """A batch that took too long makes the next ones smaller, in proportion; full ones that did not let them grow."""
+    pace = BatchPace()
+    assert pace.most == LARGEST_BATCH
+    pace.observe(200, 10 * BATCH_SECONDS)
+    assert pace.most == 20
+    pace.observe(20, 20 * BATCH_SECONDS)
+    assert pace.most == SMALLEST_BATCH
+    pace.observe(SMALLEST_BATCH, 20 * BATCH_SECONDS)  # one slow operation
+    assert pace.most == SMALLEST_BATCH
+    pace.observe(SMALLEST_BATCH - 1, BATCH_SECONDS / 10)  # shows nothing about larger ones
+    assert pace.most == SMALLEST_BATCH
+    sizes = [SMALLEST_BATCH]
+    while pace.most < LARGEST_BATCH:
+        pace.observe(pace.most, BATCH_SECONDS)
+        sizes.append(pace.most)
+    assert sizes == sorted(set(sizes))
+    assert sizes[-1] == LARGEST_BATCH
+
+
+def test_a_flood_of_slow_reads_makes_short_batches(tmp_path: Path) -> None:
+    """One org reads what takes long, all at once; another one waits for a few of these, not for all."""
+    batches: list[int] = []
+
+    class CountingReads(SqliteStore):
+        def _run_reads(self, batch):  # type: ignore[no-untyped-def]
+            batches.append(len(batch))
+            return super()._run_reads(batch)
+
+    async def body() -> None:
+        store = await CountingReads.open(str(tmp_path / "store.db"), clock=SetClock(), hints=Hints())
+        try:
+            batches.clear()
+            await asyncio.gather(*(store._read(lambda _: time.sleep(0.002), "flood") for _ in range(100)))
+            assert batches == [100]
+            batches.clear()
+            flood = [store._read(lambda _: time.sleep(0.002), "flood") for _ in range(100)]
+            await store._read(lambda _: None, "other")
+            assert sum(batches) == SMALLEST_BATCH
+            await asyncio.gather(*flood)
+            assert sum(batches) == 101
+        finally:
+            await store.close()
+
+    asyncio.run(body())
+
+
+def test_a_slow_batch_of_writes_makes_the_next_ones_shorter(tmp_path: Path) -> None:
+    """The time of the operations counts, measured in the transaction."""
+    batches: list[int] = []
+
+    class SlowWrites(SqliteStore):
+        def _run_transaction(self, batch):  # type: ignore[no-untyped-def]
+            batches.append(len(batch))
+            return super()._run_transaction(batch)
+
+    class SlowClock(SetClock):
+        """Takes its time inside of the transaction."""
+
+        def now(self) -> int:
+            if batches:
+                time.sleep(20 * BATCH_SECONDS)
+            return super().now()
+
+    async def body() -> None:
+        clock = SetClock()
+        orders = [new_job(clock) for _ in range(3 * SMALLEST_BATCH)]
+        store = await SlowWrites.open(str(tmp_path / "store.db"), clock=SlowClock(), hints=Hints())
+        try:
+            for _ in range(2):
+                batches.clear()
+                await asyncio.gather(*map(store.submit, orders))
+            assert batches == [SMALLEST_BATCH] * 3
+        finally:
+            await store.close()
+
+    asyncio.run(body())

@@ -20,6 +20,25 @@ async def done(job: Job) -> int:
     return job.attempt
 
 
+def _priority() -> list[int]:
+    """The one of this process, and that of its session where Linux schedules by sessions."""
+    group = Path("/proc/self/autogroup")
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    return [own, int(group.read_text("ascii").split()[-1]) if group.exists() else own]
+
+
+@app.analysis(duplicates=True)
+async def priority_of_worker(job: Job) -> list[int]:
+    """Tells how much its worker gives way."""
+    return _priority()
+
+
+@app.analysis(duplicates=True)
+def priority_of_process(job: PlainJob) -> list[int]:
+    """Tells how much its process gives way."""
+    return _priority()
+
+
 @app.analysis(duplicates=True)
 async def wait_for(job: Job, file: str) -> int:
     """Waits for a file, without being on the loop."""

@@ -1,6 +1,8 @@
 """The bounds of one job with a worker at work: the analysis goes on, and the log says once what is left out."""
 
+import asyncio
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,8 @@ import pytest
 from langlauf import Job, Langlauf
 from langlauf.auth.caller import internal_caller
 from langlauf.bootstrap import Runtime
+from langlauf.store.group_commit import Recording
+from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.store.sqlite.snapshot import verify_file
 from tests.support.running_app import ORG, done, result, run
 
@@ -96,3 +100,31 @@ def test_a_limit_that_was_reached_holds_for_later_attempts(tmp_path: Path) -> No
 
     run(app, tmp_path, body, LANGLAUF_LIMITS="max_job_events=10")
     assert verify_file(str(tmp_path / "store.db")) == []
+
+
+def test_writes_of_one_attempt_wait_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many reports an analysis makes at once, a few of them are in a batch, and all are written in order."""
+    app = Langlauf()
+    written: list[int] = []
+    run_transaction = SqliteStore._run_transaction
+
+    def counted(self: SqliteStore, batch: Sequence[Any]) -> list[Any]:
+        written.append(sum(isinstance(operation, Recording) for operation in batch))
+        return run_transaction(self, batch)
+
+    monkeypatch.setattr(SqliteStore, "_run_transaction", counted)
+
+    @app.analysis
+    async def chatty(job: Job) -> int:
+        await asyncio.gather(*(job.progress(step=f"step {number}") for number in range(200)))
+        return 1
+
+    async def body(app: Langlauf, runtime: Runtime) -> None:
+        view = await done(app, runtime, "chatty")
+        events = await _events(runtime, view.job.job_id)
+        steps = [payload for kind, payload in events if kind == "job.progress"]
+        assert steps == [f'{{"progress_percent":0,"step":"step {number}"}}' for number in range(200)]
+
+    run(app, tmp_path, body)
+    assert sum(written) >= 200
+    assert max(written) <= 20

@@ -67,6 +67,18 @@ def test_a_coroutine_that_ends_its_worker_is_given_up_after_three_times(tmp_path
     assert neighbour["status"] == "completed"
 
 
+def test_requests_go_before_workers_and_workers_before_analyses(tmp_path: Path) -> None:
+    """On a machine with few processors, what analyses compute does not keep answers waiting."""
+    with serving(tmp_path / "store.db", app=_APP) as server, _client(server) as http:
+        own = os.getpriority(os.PRIO_PROCESS, server.process.pid)
+        found = {}
+        for analysis in ("priority_of_worker", "priority_of_process"):
+            job = _ended(http, _submit(http, analysis))
+            found[analysis] = http.get(f"/analyze/results/{job['result_id']}").json()["result"]
+    assert own == os.getpriority(os.PRIO_PROCESS, 0)
+    assert found == {"priority_of_worker": [own + 5] * 2, "priority_of_process": [own + 10] * 2}
+
+
 def test_the_worker_ends_with_its_server(tmp_path: Path) -> None:
     """Also one whose interpreter lock is held, and with it the processes of plain functions."""
     with serving(tmp_path / "store.db", app=_APP, settings=_LEASE) as server, _client(server) as http:

@@ -38,6 +38,7 @@ from langlauf.worker.process_protocol import (
     WorkerStopped,
     WorkerUnable,
 )
+from langlauf.worker.processes.supervisor_program import give_way
 from langlauf.worker.remote_store import RemoteStore
 from langlauf.worker.worker import Worker
 
@@ -153,6 +154,7 @@ def main() -> None:
     """Run until the parent process says to stop. Ignores Ctrl-C of a terminal, which the parent process handles."""
     line, lifeline, box, parent = map(int, sys.argv[1:])
     die_with_parent(parent)
+    give_way()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.setswitchinterval(SWITCH_SECONDS)
     for descriptor in (line, lifeline, box):

@@ -16,6 +16,7 @@ from ipaddress import ip_address
 
 import msgspec
 
+from langlauf.analysis.payload import run_in_thread
 from langlauf.domain.errors import WebhookUrlRefused
 from langlauf.domain.ssrf import Address, Network, unwrap_mapped
 from langlauf.domain.webhook import WebhookUrl, check_address
@@ -61,7 +62,9 @@ class Resolver:
             finally:
                 self._slots.release()
 
-        threading.Thread(target=look_up, name="langlauf-resolver", daemon=True).start()
+        thread = threading.Thread(target=look_up, name="langlauf-resolver", daemon=True)
+        # It returns once the thread runs: on a busy machine not at once. Its slot is freed by the thread alone.
+        await asyncio.shield(run_in_thread(thread.start))
         return await addresses
 
 

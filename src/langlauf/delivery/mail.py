@@ -13,8 +13,10 @@ from email.mime.multipart import MIMEMultipart
 from email.mime.text import MIMEText
 from email.policy import compat32
 from email.utils import format_datetime, formataddr
+from functools import partial
 from urllib.parse import quote
 
+from langlauf.analysis.payload import run_in_thread
 from langlauf.delivery.smtp import SmtpResult, send_mail
 from langlauf.domain.delivery import MAIL_SUBJECTS, Delivery, subject_of
 from langlauf.domain.delivery_outcome import DeliveryOutcome
@@ -82,7 +84,8 @@ class EmailChannel:
         if refusal is not None:
             return DeliveryOutcome(verdict="suppressed", error=MAIL_REFUSALS[refusal])
         link = await self._receivers.link(delivery.org_id, to)
-        mail = encode_email(
+        encode = partial(
+            encode_email,
             self._render(delivery, await read_job_ending(self._store, delivery), link),
             sender=self._sender,
             to=to,
@@ -90,6 +93,7 @@ class EmailChannel:
             now=self._store.clock.now(),
             unsubscribe=link or unsubscribe_by_mail(self._sender, delivery.org_id),
         )
+        mail = await run_in_thread(encode)  # the library takes some milliseconds
         result = await send_mail(self._server, self._sender, to, mail, seconds=self._seconds)
         return self._outcome(result, re.sub(re.escape(to), _RECEIVER, result.reply, flags=re.IGNORECASE))
 

@@ -15,6 +15,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
+from langlauf.analysis.payload import run_in_thread
 from langlauf.domain.mail import MailSender, MailServer
 from langlauf.domain.redact import clean_text
 
@@ -58,9 +59,10 @@ async def send_mail(server: MailServer, sender: MailSender, to: str, mail: bytes
             loop.call_soon_threadsafe(lambda: None if done.done() else done.set_result(result))
 
     # A daemon thread, as a DNS lookup in it can outlast the program.
-    threading.Thread(target=session.run, args=(report,), name="langlauf-mail", daemon=True).start()
+    thread = threading.Thread(target=session.run, args=(report,), name="langlauf-mail", daemon=True)
     try:
         async with asyncio.timeout(seconds):
+            await run_in_thread(thread.start)  # it returns once the thread runs: on a busy machine not at once
             return await done
     except TimeoutError:
         reply = f"{server.shown} did not accept the mail within {seconds:g} s"

@@ -11,6 +11,7 @@ import msgspec
 
 from langlauf.auth.allowed_hosts import allowed_hosts
 from langlauf.auth.client_address import TrustedProxies, trusted_proxies
+from langlauf.clock import monotonic
 from langlauf.server.fair_queue import FairQueue
 from langlauf.settings import Settings
 
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
 KEEP_ALIVE_SECONDS = 75
 #: Connections above the limit that are still read, so that /health, /ready and small holders get an answer.
 RESERVE = 32
-#: Requests started per iteration of the event loop: a millisecond or two of work, which every other request waits for.
+#: Requests started per iteration of the event loop at most.
 STARTS_PER_ITERATION = 8
+#: Where an iteration takes longer, fewer requests are started: every other request waits for its end.
+ITERATION_SECONDS = 0.002
 
 
 class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,17 +70,22 @@ class StartLimiter:
     such as a probe of /health, would wait for them all.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Callable[[], float] = monotonic) -> None:
         self._loop = loop
+        self._clock = clock
         self._started = 0
+        self._most = STARTS_PER_ITERATION
+        #: when the current iteration began
+        self._began = 0.0
         #: by holder; the one served longest ago is first
         self._waiting: dict[str, deque[Callable[[], None]]] = {}
 
     def start(self, holder: str, begin: Callable[[], None]) -> None:
         """Call `begin` now, or in a later iteration of the loop."""
         if self._started == 0:
+            self._began = self._clock()
             self._loop.call_soon(self._next_iteration)
-        if self._started < STARTS_PER_ITERATION and not self._waiting:
+        if self._started < self._most and not self._waiting:
             self._started += 1
             begin()
         else:
@@ -85,7 +93,11 @@ class StartLimiter:
 
     def _next_iteration(self) -> None:
         self._started = 0
-        while self._waiting and self._started < STARTS_PER_ITERATION:
+        now = self._clock()
+        short = now - self._began < ITERATION_SECONDS
+        self._most = min(STARTS_PER_ITERATION, self._most + 1) if short else max(1, self._most // 2)
+        self._began = now
+        while self._waiting and self._started < self._most:
             self._started += 1
             holder = next(iter(self._waiting))
             queue = self._waiting.pop(holder)

@@ -1,9 +1,9 @@
 """Group commit: operations that arrive while a batch runs go into the next one.
 
 There is no timer. An idle store runs a single operation at once; under load the batches grow by themselves, and one
-fsync covers all of them. Where several orgs wait, each has a share of the next batch. A large payload is a batch of
-its own, alternating with small operations: a heartbeat waits for at most one large payload, however many are to be
-written.
+fsync covers all of them. Where several orgs wait, each has a share of the next batch, and a batch is as long as its
+operations take a few milliseconds. A large payload is a batch of its own, alternating with small operations: a
+heartbeat waits for at most one large payload, however many are to be written.
 """
 
 import asyncio
@@ -24,6 +24,12 @@ Answer = TypeVar("Answer")
 
 #: Bounds the time one transaction holds the writer.
 LARGEST_BATCH = 1_000
+#: Operations of a batch take about so long, without the commit: the next operation of any org waits for them.
+BATCH_SECONDS = 0.005
+#: A batch of so many or fewer is never too long: there, one slow operation or a busy machine made it so.
+SMALLEST_BATCH = 8
+#: Where a full batch took less time than it may, the next one may have so many times its operations.
+_GROWTH = 1.25
 #: Operations of one org in a batch while others wait: a flood of one org makes the batches of all no longer.
 MOST_OF_ORG = 64
 #: With so many operations waiting, submissions are refused; other operations are always queued.
@@ -35,6 +41,20 @@ _MOST_PASSED = 20
 #: Rounds of the event loop before a batch begins, so that more operations join: one wake-up brings submissions and, a
 #: round later, the claim for them.
 _ROUNDS = 2
+
+
+class BatchPace:
+    """How many operations a batch may have to take `BATCH_SECONDS`, as the last batches show."""
+
+    def __init__(self) -> None:
+        self.most = LARGEST_BATCH
+
+    def observe(self, count: int, seconds: float) -> None:
+        """Learn from a batch: how many operations it had, and how long they took without the commit."""
+        if seconds > BATCH_SECONDS and count > SMALLEST_BATCH:
+            self.most = max(SMALLEST_BATCH, int(count * BATCH_SECONDS / seconds))
+        elif seconds <= BATCH_SECONDS and count >= self.most:
+            self.most = min(LARGEST_BATCH, int(self.most * _GROWTH) + 1)
 
 
 class GroupCommit(Generic[Operation, Answer]):
@@ -50,6 +70,7 @@ class GroupCommit(Generic[Operation, Answer]):
         name: str,
         done: Callable[[Operation, Answer], None] = lambda _, __: None,
         largest: int = LARGEST_BATCH,
+        pace: BatchPace | None = None,
         size: Callable[[Operation], int] = lambda _: 0,
         holder: Callable[[Operation], str] = lambda _: "",
     ) -> None:
@@ -60,6 +81,7 @@ class GroupCommit(Generic[Operation, Answer]):
         self.queue = name.removeprefix("langlauf-")
         REFUSED.initialize(self.queue)
         self._largest = largest
+        self._pace = pace
         self._size = size
         self._holder = holder
         self._waiting: list[tuple[Operation, asyncio.Future[Answer]]] = []
@@ -115,8 +137,9 @@ class GroupCommit(Generic[Operation, Answer]):
         self._small_first = bool(self._large) and not (self._waiting and self._small_first)
         if self._small_first:  # the next time
             return [self._large.pop(0)]
+        most = self._largest if self._pace is None else self._pace.most
         batch, self._waiting = take_in_turns(
-            self._waiting, lambda entry: self._holder(entry[0]), most=self._largest, most_of_one=MOST_OF_ORG
+            self._waiting, lambda entry: self._holder(entry[0]), most=most, most_of_one=MOST_OF_ORG
         )
         return batch
 

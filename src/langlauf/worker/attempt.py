@@ -33,6 +33,8 @@ _WRITE_AGAIN_SECONDS = 0.5
 _REFUSAL_SECONDS = 0.05
 #: About the duration of a stored write, so that an analysis past its limits does not use the event loop more often.
 _PAST_BOUNDS_SECONDS = 0.002
+#: Further writes of an attempt wait here: in the store they would make the batches of all orgs longer.
+_MOST_WRITING = 16
 _LIMITS = {WriteResult.PARTIALS_FULL: "partials", WriteResult.EVENTS_FULL: "events"}
 
 
@@ -81,6 +83,7 @@ class RunningAttempt:
         self._settings = settings
         self.asked_at = self._renewed_at = asked_at
         self._processes: set[ChildProcess] = set()
+        self._writing = asyncio.Semaphore(_MOST_WRITING)
         #: the limit that the job is known to have reached
         self._reached = WriteResult.WRITTEN
 
@@ -169,7 +172,8 @@ class RunningAttempt:
         if bounded is None:
             await asyncio.sleep(_PAST_BOUNDS_SECONDS)
             return
-        answer = await self._retrying(lambda: self._store.record(self.lease, bounded))
+        async with self._writing:
+            answer = await self._retrying(lambda: self._store.record(self.lease, bounded))
         if not answer:
             self.stop(StopReason.LOST)
             self.close()

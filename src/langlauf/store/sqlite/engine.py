@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import apsw
 
-from langlauf.clock import Clock
+from langlauf.clock import Clock, monotonic
 from langlauf.domain.errors import StoreError, StoreUnavailable, StoreUnhealthy
 from langlauf.hints import Hints
 from langlauf.store.commit_hints import announce
-from langlauf.store.group_commit import GroupCommit, org_of, payload_length
+from langlauf.store.group_commit import BatchPace, GroupCommit, org_of, payload_length
 from langlauf.store.health import StoreHealth, StoreProblem
 from langlauf.store.queries import load
 from langlauf.store.retention import RetireBatch
@@ -89,11 +89,18 @@ class SqliteEngine:
         self._opened: OpenedFile | None = None
         self._damage_scan = DamageScan(path)
         self._scanning: threading.Thread | None = None
+        # One thread writes and one reads, beside the event loop: while a batch runs, all other orgs wait.
+        self._write_pace, self._read_pace = BatchPace(), BatchPace()
         self._writes: GroupCommit[Any, Any] = GroupCommit(
-            self._commit, name="langlauf-writes", done=partial(announce, hints), size=payload_length, holder=org_of
+            self._commit,
+            name="langlauf-writes",
+            done=partial(announce, hints),
+            pace=self._write_pace,
+            size=payload_length,
+            holder=org_of,
         )
         self._reads: GroupCommit[Read, Any] = GroupCommit(
-            self._read_batch, name="langlauf-reads", holder=lambda read: read.org_id
+            self._read_batch, name="langlauf-reads", pace=self._read_pace, holder=lambda read: read.org_id
         )
 
     async def _open(self) -> None:
@@ -213,7 +220,9 @@ class SqliteEngine:
             connection.execute("BEGIN IMMEDIATE")
             if self._cache.follow(connection) and isinstance(self.clock, SteadyClock):
                 self.clock.follow(connection)
+            began = monotonic()
             answers = run_batch(Transaction(connection, self._queries, self.clock.now(), self._cache), batch)
+            self._write_pace.observe(len(batch), monotonic() - began)
             connection.execute("COMMIT")
             self._cache.committed(connection)
             self._commits += 1
@@ -302,6 +311,7 @@ class SqliteEngine:
     def _run_reads_alone(self, batch: Sequence[Read]) -> list[Any]:
         answers: list[Any] = []
         connection = self._reader
+        began = monotonic()
         connection.execute("BEGIN")
         try:
             for read in batch:
@@ -313,4 +323,5 @@ class SqliteEngine:
                     answers.append(error)
         finally:
             connection.execute("COMMIT")
+        self._read_pace.observe(len(batch), monotonic() - began)
         return answers

@@ -64,7 +64,7 @@ from langlauf.worker.processes.child_protocol import (
     raw_json,
 )
 from langlauf.worker.processes.process_state import ProcessState
-from langlauf.worker.processes.supervisor_program import adopt_orphans
+from langlauf.worker.processes.supervisor_program import adopt_orphans, give_way
 
 _MAIN = "__langlauf_main__"
 _PR_SET_PDEATHSIG = 1
@@ -75,6 +75,7 @@ _forking = threading.local()
 def main(descriptor: int, supervisor: int) -> None:
     """Run calls until the worker closes the connection."""
     _end_with(supervisor)
+    give_way()
     adopt_orphans()
     faulthandler.enable()  # so that the log shows where C code crashed
     for number in _STOPPING:  # the worker decides when to stop, and may let the function finish
