@@ -152,8 +152,8 @@ class WaitForecast:
         return self._from(now, min(self._start_in(pool, org_id, {}) for pool in waiting)) if self._informed else None
 
     def _from(self, now: Instant, seconds: float) -> float:
-        """Subtract the time since the load was read."""
-        return max(0.0, seconds - seconds_between(self._load.seen_at, now))
+        """Subtract the time since the load was read, which may be after the caller looked at the clock."""
+        return max(0.0, seconds - max(0.0, seconds_between(self._load.seen_at, now)))
 
     @property
     def _informed(self) -> bool:
