@@ -18,6 +18,7 @@ from langlauf.settings import Settings, load_settings
 from langlauf.settings_values import parse_duration
 
 if TYPE_CHECKING:  # a process that only runs analyses loads neither the API nor the pages
+    from starlette.routing import Route
     from starlette.types import ASGIApp
 
     from langlauf.api.context import ApiContext
@@ -25,6 +26,21 @@ if TYPE_CHECKING:  # a process that only runs analyses loads neither the API nor
     from langlauf.bootstrap import Runtime
 
 F = TypeVar("F", bound=Function)
+
+
+class ToolRules(TypedDict, total=False):
+    """The argument `mcp` of `@app.analysis`: how the analysis is described to agents."""
+
+    #: for the model, instead of the docstring
+    description: str
+    #: whether it changes nothing outside of itself
+    read_only: bool
+    #: whether it may delete or overwrite something
+    destructive: bool
+    #: whether calling it again with the same input changes nothing more
+    idempotent: bool
+    #: whether it reaches systems beyond this server
+    open_world: bool
 
 
 class Rules(TypedDict, total=False):
@@ -51,6 +67,8 @@ class Rules(TypedDict, total=False):
     transient: tuple[type[BaseException], ...]
     #: the analysis of requests that name none
     default: bool
+    #: its description as a tool of agents; False hides it from them
+    mcp: bool | ToolRules
 
 
 class NotifyWish(TypedDict, total=False):
@@ -137,9 +155,13 @@ class Langlauf:
     def asgi(self) -> "ASGIApp":
         """Return the API as an ASGI application with its own lifespan."""
         from langlauf.api.app import Application
+        from langlauf.mcp.endpoint import mcp_routes
         from langlauf.ui.routes import missing_page, page_routes
 
-        return Application(self._current, self.lifespan, page_routes, missing_page, self.settings)
+        def routes(context: "ApiContext") -> list["Route"]:
+            return [*mcp_routes(context), *page_routes(context)]
+
+        return Application(self._current, self.lifespan, routes, missing_page, self.settings)
 
     def system_asgi(self) -> "ASGIApp":
         """Return an ASGI application with health, readiness and metrics only, for a worker process."""

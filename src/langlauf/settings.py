@@ -101,6 +101,8 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
     "Requests": (
         Setting("processes", "LANGLAUF_PROCESSES", 1, whole_number(1), "number", "API processes of this server, behind one port; more than one needs PostgreSQL."),
         Setting("sync_limit", "LANGLAUF_SYNC_LIMIT", 30.0, read_positive_duration, "duration", "Timeout of a synchronous request."),
+        Setting("mcp", "LANGLAUF_MCP", True, read_switch, "switch", "Whether agents can call the analyses as tools, at /mcp."),
+        Setting("mcp_inline", "LANGLAUF_MCP_INLINE", 1.0, parse_duration, "duration", "How long the call of a tool waits for its result before it is answered with a task."),
         Setting("max_body", "LANGLAUF_MAX_BODY", MEBIBYTE, whole_number(1), "bytes", "The largest request body."),
         Setting("max_connections", "LANGLAUF_MAX_CONNECTIONS", 10_000, whole_number(1), "number", "The most open connections; file descriptors may limit it further."),
         Setting("max_result", "LANGLAUF_MAX_RESULT", 64 * MEBIBYTE, whole_number(1), "bytes", "The largest result or partial."),
@@ -183,6 +185,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     retry_base: float
     retry_cap: float
     sync_limit: float
+    mcp: bool
+    mcp_inline: float
     max_body: int
     max_depth: int
     head_seconds: float

@@ -41,6 +41,21 @@ DEFAULT_MAX_RETRIES = 3
 _NAME = re.compile(r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")
 
 
+class ToolOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How an analysis is described to agents, to which it is a tool; None leaves it to the client."""
+
+    #: for the model, instead of the docstring
+    description: str | None = None
+    #: whether it changes nothing outside of itself
+    read_only: bool | None = None
+    #: whether it may delete or overwrite something
+    destructive: bool | None = None
+    #: whether calling it again with the same input changes nothing more
+    idempotent: bool | None = None
+    #: whether it reaches systems beyond this server
+    open_world: bool | None = None
+
+
 class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     """A registered function and the rules of its jobs."""
 
@@ -60,6 +75,8 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     transient: tuple[type[BaseException], ...] = ()
     #: the same by name, for processes; those of a coroutine need no name
     transient_references: tuple[str, ...] = ()
+    #: its description as a tool of agents; None hides it from them
+    tool: ToolOptions | None = None
 
     @property
     def title(self) -> str:
@@ -108,6 +125,16 @@ def _references(function: Function, transient: tuple[type[BaseException], ...]) 
     return tuple(references)
 
 
+def _tool_options(name: str, given: Any) -> ToolOptions | None:
+    if isinstance(given, bool):
+        return ToolOptions() if given else None
+    try:
+        return msgspec.convert(given, ToolOptions)
+    except msgspec.ValidationError as error:
+        known = ", ".join(ToolOptions.__struct_fields__)
+        raise RegistrationError(f"{name}: mcp= takes False, or a dict with some of {known}: {error}") from None
+
+
 class Registry:
     """The registered analyses; the first one is the default unless another is chosen."""
 
@@ -146,6 +173,7 @@ class Registry:
             description=inspect.getdoc(function) or "",
             wording=wording_of(name, made.__struct_fields__, rules),
             transient_references=_references(function, rules.get("transient", ())),
+            tool=_tool_options(name, rules.pop("mcp", True)),
             **rules,
         )
         _check_rules(analysis)

@@ -53,6 +53,22 @@ class ApiContext(msgspec.Struct, frozen=True):
         `one_job` allows a token for the job in the path.
         `store_may_be_away` allows cached keys while the store is unavailable: for endpoints without data of an org.
         """
+        caller = await self.authenticate(
+            request, in_address=in_address, one_job=one_job, how=how, store_may_be_away=store_may_be_away
+        )
+        self.authorize(request, caller, scope)
+        return caller
+
+    async def authenticate(
+        self,
+        request: Request,
+        *,
+        in_address: str | None = None,
+        one_job: bool = False,
+        how: BrowserCheck = BY_SCRIPT,
+        store_may_be_away: bool = False,
+    ) -> Caller:
+        """Return the caller of a request; raise 401, 403 or 429 otherwise. `authorize` follows, for one scope."""
         shown = secret_in_headers(request)
         grant = await grant_of(
             self.services.authenticator, self.services.tokens, shown, in_address, store_may_be_away=store_may_be_away
@@ -73,11 +89,14 @@ class ApiContext(msgspec.Struct, frozen=True):
         caller = caller_of(request, grant)
         if grant.job_id is not None and not one_job:
             raise forbidden("This token is for one job; it is good for nothing else.")
+        count_for_org(request.scope, caller.org_id)
+        return caller
+
+    def authorize(self, request: Request, caller: Caller, scope: Scope) -> None:
+        """Raise 403 where the caller lacks a scope, and 429 above a rate limit."""
         if scope not in caller.scopes:
             raise forbidden(_scope_missing(scope))
-        count_for_org(request.scope, caller.org_id)
         enforce_rate_limit(self.rates, request, scope, caller)
-        return caller
 
     async def holder(
         self, request: Request, kind: Literal["job", "result"], *, in_address: str | None = None

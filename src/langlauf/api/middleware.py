@@ -43,6 +43,9 @@ ALLOWED_HEADERS = (
     "Idempotency-Key",
     "If-None-Match",
     "Last-Event-ID",
+    "MCP-Protocol-Version",
+    "Mcp-Method",
+    "Mcp-Name",
     "Prefer",
     "X-API-Key",
     "X-Org-Id",
@@ -139,7 +142,7 @@ class ErrorMiddleware:
         except Exception as error:
             if started:
                 raise
-            problem = _as_problem(error, scope)
+            problem = problem_of(error, scope)
             if problem.after:
                 await asyncio.sleep(problem.after)
             response = problem_response(problem, request_id, root_url(scope, self._public_url))
@@ -162,7 +165,8 @@ def _completed(headers: Iterable[tuple[bytes, bytes]], request_id: str, scope: S
     return found
 
 
-def _as_problem(error: Exception, scope: Scope) -> Problem:
+def problem_of(error: Exception, scope: Scope) -> Problem:
+    """Return the problem that an exception of a handler becomes; one that no client caused is logged."""
     match error:
         case Problem():
             problem = error

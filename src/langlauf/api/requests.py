@@ -91,11 +91,16 @@ async def read_object(
     body = await read_body(request, largest, seconds)
     if optional and not body:
         return {}
-    _check_media_type(request)
-    value = await run_in_thread(parse_json, body, deepest) if len(body) > _LARGE else parse_json(body, deepest)
+    value = await read_json(request, body, deepest)
     if not isinstance(value, dict):
         raise bad_request("The body must be a JSON object.")
     return value
+
+
+async def read_json(request: Request, body: bytes, deepest: int) -> Any:
+    """Return the JSON value in a body; its media type is checked."""
+    _check_media_type(request)
+    return await run_in_thread(parse_json, body, deepest) if len(body) > _LARGE else parse_json(body, deepest)
 
 
 async def read_body(request: Request, largest: int, seconds: float) -> bytes:

@@ -59,6 +59,10 @@ class EventStreamResponse(Response, ABC, Generic[W]):
         self._first = first
         self._job_id = job_id
 
+    def slot(self) -> AbstractContextManager[object]:
+        """Take a slot until the block ends; raise `NoStreamSlot` where none is left."""
+        return self.followers.slots.take(self.caller.counted_as, "stream")
+
     @abstractmethod
     def following(self) -> AbstractContextManager[W]:
         """Follow what the stream is about, until the block ends."""
@@ -73,7 +77,7 @@ class EventStreamResponse(Response, ABC, Generic[W]):
             await send({"type": "http.response.body", "body": b""})
             return
         drop_headers(scope)
-        with self.followers.slots.take(self.caller.counted_as, "stream"), self.following() as waiting:
+        with self.slot(), self.following() as waiting:
             end_watch = watch_client(scope, receive, waiting)
             sender = StreamSender(send, self._settings.stream_patience)
             try:

@@ -63,7 +63,7 @@ class SubmitHandler:
         if preferences.applied:
             headers["Preference-Applied"] = preferences.applied
         if preferences.wait_seconds:
-            view = await self._until_ended(caller, job, preferences.wait_seconds, _WaitingClient(request))
+            view = await self._until_ended(caller, job, preferences.wait_seconds, WaitingClient(request))
             if view.job.terminal:
                 return await self._ended(request, caller, view.job, headers)
             job, moment = view.job, await reads.derived_fields(view)
@@ -80,7 +80,7 @@ class SubmitHandler:
         job = await self._job_or_problem(request, caller, submitted)
         limit = self._context.settings.sync_limit
         replayed = isinstance(submitted, Replayed)
-        client = _WaitingClient(request)
+        client = WaitingClient(request)
         counted = self._callers.enter(job.job_id, first=not replayed)
         try:
             view = await self._until_ended(caller, job, limit, client)
@@ -112,7 +112,7 @@ class SubmitHandler:
             )
         return await self._ended(request, caller, view.job, headers)
 
-    async def _until_ended(self, caller: Caller, job: JobRecord, seconds: float, client: "_WaitingClient") -> JobView:
+    async def _until_ended(self, caller: Caller, job: JobRecord, seconds: float, client: "WaitingClient") -> JobView:
         view = await self._services.followers.until(
             caller, job.job_id, seconds, lambda view: view.job.terminal, watch=client.watch
         )
@@ -164,7 +164,7 @@ class SubmitHandler:
                 field="Idempotency-Key",
             )
         if isinstance(submitted, QueueFull):
-            raise _queue_full(submitted)
+            raise queue_full(submitted)
         return await self._refuse_duplicate(request, caller, submitted)
 
     async def _refuse_duplicate(self, request: Request, caller: Caller, duplicate: Duplicate) -> JobRecord:
@@ -180,7 +180,7 @@ class SubmitHandler:
         )
 
 
-class _WaitingClient:
+class WaitingClient:
     """The client of a request that waits for its job: the wait ends when the client disconnects."""
 
     def __init__(self, request: Request) -> None:
@@ -225,7 +225,7 @@ class _SynchronousCallers:
         return True
 
 
-def _queue_full(full: QueueFull) -> Problem:
+def queue_full(full: QueueFull) -> Problem:
     """Return 429 for a queue of the caller or the analysis, 503 for the queue of the whole server."""
     status = 503 if full.scope == "all" else 429
     return Problem(status, "queue_full", full.reason, headers={"Retry-After": str(full.retry_after)})

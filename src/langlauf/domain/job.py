@@ -54,6 +54,7 @@ class VisibleJob(msgspec.Struct, Generic[Time, Details], frozen=True, kw_only=Tr
     label: Annotated[str | None, FieldMark.WORDS, "What its author or its analysis called it, on one line."] = None
     requested_by_user_id: Annotated[str | None, "The `X-User-Id` of its request."] = None
     api_key_id: Annotated[str | None, "The key that submitted it."] = None
+    tool_client: Annotated[str | None, FieldMark.WORDS, "The [agent](mcp.md) that called it as a tool."] = None
     status: Annotated[Status, "Its [state](lifecycle.md#states)."]
     priority_class: Annotated[PriorityClass, "`expedite` goes before `default` jobs of the same org."]
     request_payload_hash: Annotated[Hash, "SHA-256 of the analysis and its input."]

@@ -61,6 +61,8 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     #: a name for people; None leaves it to the analysis
     label: str | None = None
     resume: bool = False
+    #: name and version of the agent that calls the analysis as a tool
+    tool_client: str | None = None
     #: notifications to validate and add
     notify: NotifyOptions | None = None
     #: subscriptions validated before, such as those of a retried job
@@ -153,6 +155,7 @@ class SubmitService:
             api_key_id=caller.api_key_id,
             retry_of=request.retry_of,
             label=label,
+            tool_client=request.tool_client,
         )
         expected = await self._estimates.expected(job, now)
         new = NewJob(

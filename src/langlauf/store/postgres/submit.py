@@ -70,6 +70,7 @@ def columns_of(batch: Sequence[NewJob]) -> list[Sequence[Any]]:
         *_split([job.request_id for job in jobs], is_uuid),
         [job.requested_by_user_id for job in jobs],
         [job.api_key_id for job in jobs],
+        [job.tool_client for job in jobs],
         [job.estimated_seconds for job in jobs],
         [job.retry_of for job in jobs],
         [job.traceparent for job in jobs],

@@ -99,7 +99,7 @@ class SubmitBatch:
             number, org, analysis, job.job_id, expedite, ticket, tx.now, bytes.fromhex(job.request_payload_hash), ref,
             job.timeout_seconds, job.max_retries,
             job.trace_id, job.request_id, job.requested_by_user_id, job.api_key_id, job.estimated_seconds, job.retry_of,
-            job.traceparent, job.tracestate, new.payload if in_row else None, job.label,
+            job.traceparent, job.tracestate, new.payload if in_row else None, job.label, job.tool_client,
         ))  # fmt: skip
         if not in_row:
             self._large.append((number, new.payload))

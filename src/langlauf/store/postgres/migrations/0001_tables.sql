@@ -61,6 +61,7 @@ CREATE TABLE job_rows (
     label                 text,
     requested_by_user_id  text,
     api_key_id            text,
+    tool_client           text,
     cancel_requested_at   bigint,
     canceled_at           bigint,
     canceled_by           text,
