@@ -62,12 +62,12 @@ class Mcp:
         """Return the result of a request that must succeed."""
         response = self.post(method, params)
         assert response.status_code == 200, response.text
-        found: dict[str, Any] = response.json()["result"]
+        found: dict[str, Any] = answer(response)["result"]
         return found
 
     def error(self, method: str, **params: Any) -> dict[str, Any]:
         """Return the error of a request that must fail."""
-        found: dict[str, Any] = self.post(method, params).json()["error"]
+        found: dict[str, Any] = answer(self.post(method, params))["error"]
         return found
 
     def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
@@ -89,6 +89,14 @@ class Mcp:
         request = {"jsonrpc": "2.0", "id": next(_ids), "method": method, "params": body}
         known = headers_for(method, body, **{"Content-Type": "application/json", **self._headers})
         return msgspec.json.encode(request), known
+
+
+def answer(response: httpx2.Response) -> dict[str, Any]:
+    """Return the answer to a request: the body, or the last message of the stream that a slow call is answered with."""
+    if response.headers["content-type"].startswith("text/event-stream"):
+        return list(messages(response))[-1]
+    found: dict[str, Any] = response.json()
+    return found
 
 
 def messages(response: httpx2.Response) -> Iterator[dict[str, Any]]:
