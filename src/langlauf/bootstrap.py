@@ -27,6 +27,7 @@ from langlauf.domain.health import RETENTION_DUTY, SWEEP_DUTY
 from langlauf.domain.ssrf import allowed_networks
 from langlauf.domain.webhook import ENDPOINT_SECRETS_PURPOSE, read_secret
 from langlauf.hints import Hints
+from langlauf.maintenance.alarm import EVERY_SECONDS, Alarm
 from langlauf.maintenance.retention import apply_retention
 from langlauf.maintenance.sweep import sweep_once
 from langlauf.service.control import Control, Holds
@@ -335,6 +336,7 @@ async def run_application(
         stack.push_async_callback(_write_last_uses, keyring)
         services = make_services(store, registry, settings, hints, keyring, limits)
         recorder = DutyRecorder(store.duties.record_success)
+        alarm = Alarm(store, hints)
         duties = [
             PeriodicDuty(
                 SWEEP_DUTY,
@@ -343,6 +345,7 @@ async def run_application(
                 pause=hints.wait_for_overdue,
                 on_success=recorder.record,
             ),
+            PeriodicDuty("alarm", EVERY_SECONDS, alarm.look, pause=alarm.pause),
             PeriodicDuty("store health", WATCH_SECONDS, store.health.watch),
             PeriodicDuty("followers", LOOK_SECONDS, services.followers.look),
             PeriodicDuty(

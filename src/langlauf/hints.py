@@ -1,9 +1,13 @@
 """Wake-ups inside the process. They carry ids, never data: a lost hint costs time, not correctness."""
 
 import asyncio
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 
+#: Wake-ups of workers within one tick are one, and those beyond the horizon are not kept; in seconds.
+_TICK = 0.01
+_HORIZON = 60.0
 #: Events to set, by topic.
 _Topics = defaultdict[str, set[asyncio.Event]]
 
@@ -16,6 +20,8 @@ class Hints:
         self._attention = asyncio.Event()
         self._overdue = asyncio.Event()
         self._outbox = asyncio.Event()
+        #: the next wake-ups of workers, by their time in units of `_TICK`
+        self._wake_ups: set[int] = set()
         self._followers: _Topics = defaultdict(set)
         self._org_followers: _Topics = defaultdict(set)
         self.closing = asyncio.Event()
@@ -25,12 +31,29 @@ class Hints:
         self._work.set()
 
     def work_after(self, seconds: float) -> None:
-        """Signal after a delay that there may be a job to claim."""
-        asyncio.get_running_loop().call_later(seconds, self.work)
+        """Signal after a delay that there may be a job to claim. One wake-up serves all jobs of the same moment.
+
+        What is further away is left to those who read the store for it: a million jobs need no timers.
+        """
+        if seconds > _HORIZON:
+            return
+        loop = asyncio.get_running_loop()
+        tick = math.ceil((loop.time() + seconds) / _TICK)
+        if tick not in self._wake_ups:
+            self._wake_ups.add(tick)
+            loop.call_at(tick * _TICK, self._wake_up, tick)
+
+    def _wake_up(self, tick: int) -> None:
+        self._wake_ups.discard(tick)
+        self.work()
 
     def attention(self) -> None:
         """Signal that a running job may have to be canceled."""
         self._attention.set()
+
+    def overdue(self) -> None:
+        """Signal that a job may have to be reclaimed from its worker, or may be too late to start."""
+        self._overdue.set()
 
     def overdue_after(self, seconds: float) -> None:
         """Signal after a delay that a job may have to be reclaimed from its worker."""

@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from langlauf.cli.main import main
+from langlauf.cli.options import parse_time
 from langlauf.client import Client
 from langlauf.settings import SETTINGS
 from tests.cli.conftest import Commands
@@ -215,3 +217,30 @@ def test_status_shows_where_a_job_went_wrong(langlauf: Commands) -> None:
     assert "Traceback" not in langlauf.run("status", failed).stdout
     done = json.loads(langlauf.run("run", "value=1", "--json").stdout)["job_id"]
     assert "the job has not failed" in langlauf.run("status", done, "--trace").stderr
+
+
+def test_a_job_can_be_submitted_for_later(langlauf: Commands, client: Client) -> None:
+    """By a time of the clock, by RFC 3339, or by a delay; a time that is none is a usage error."""
+    for words in (("--at", "tomorrow 6:00"), ("--at", "2096-01-31T06:00:00+01:00"), ("--delay", "10m")):
+        job = client.job(langlauf.run("submit", "value=later", "--allow-duplicate", *words).stdout.strip())
+        assert job.status().phase == "scheduled"
+        job.cancel()
+    assert "tomorrow 6:00" in langlauf.run("submit", "value=1", "--at", "soon", exit_code=2).stderr
+    langlauf.run("submit", "value=1", "--at", "18:30", "--delay", "1m", exit_code=2)
+    assert "start_by" in langlauf.run("submit", "value=1", "--start-by", "2001-01-01 00:00", exit_code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("18:30", "2026-03-10 18:30"),
+        ("6:00", "2026-03-11 06:00"),
+        ("today 6:00", "2026-03-10 06:00"),
+        ("Tomorrow 23:59", "2026-03-11 23:59"),
+        ("2027-01-31 06:00", "2027-01-31 06:00"),
+    ],
+)
+def test_times_without_a_zone_are_of_this_machine(text: str, expected: str) -> None:
+    """A time alone is the next one."""
+    now = datetime(2026, 3, 10, 12, 0).astimezone()
+    assert parse_time(text, now) == datetime.fromisoformat(expected).astimezone()

@@ -202,6 +202,8 @@ def _at_work(server: Live) -> Iterator[None]:
     for number in range(3):
         GATES.wait_until_reached(f"work-{number}")
     waits = server.submit("echo", "other", query="waits")["job_id"]
+    body = {"query": "later", "options": {"async_mode": {"delay_seconds": "1d"}}}
+    assert server.http.post("/analyze", json=body, headers={"X-Org-Id": "later"}).status_code == 202
     opened, closing = threading.Event(), threading.Event()
 
     async def follow() -> None:
@@ -234,6 +236,7 @@ def _levels_are_told(now: MetricsScrape) -> bool:
 
 def _assert_levels(now: MetricsScrape) -> None:
     assert now.by("langlauf_jobs_waiting", "analysis") == {"echo": 1}
+    assert now.by("langlauf_jobs_scheduled", "analysis") == {"echo": 1}
     assert now.by("langlauf_jobs_running", "analysis") == {"gated": 3}
     assert now.value("langlauf_jobs_running_limit") == 3
     assert 0 < now.value("langlauf_oldest_waiting_seconds") <= now.value("langlauf_oldest_attempt_seconds") < 60
@@ -247,7 +250,7 @@ def _assert_levels(now: MetricsScrape) -> None:
     assert now.value("langlauf_store_file_bytes") > 0
     assert now.value("langlauf_store_log_bytes") > 0
     ages = now.by("langlauf_duty_success_age_seconds", "duty")
-    assert ages.keys() == {"sweep", "store health", "retention", "followers", "key uses", "deliveries"}
+    assert ages.keys() == {"sweep", "alarm", "store health", "retention", "followers", "key uses", "deliveries"}
     assert ages["sweep"] < 5
     assert now.value("langlauf_duty_interval_seconds", duty="sweep") == 0.1
 

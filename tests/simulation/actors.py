@@ -19,6 +19,7 @@ from langlauf.domain.read_models import CancelRequest
 from langlauf.domain.state import Status
 from langlauf.store.group_commit import Recording
 from langlauf.store.sqlite.claim import RenewRequest
+from langlauf.store.sqlite.later_start import SettleTimes
 from langlauf.store.sqlite.sweep import SweepOne, TidyLanes
 from tests.simulation.environment import ListSweepable, SweepAll
 from tests.simulation.model import views_named
@@ -141,6 +142,7 @@ class Actors:
             trace_id="trace",
             request_id="request",
             retry_of=old.job_id if old and again else None,
+            **self._times(now),
         )
         return NewJob(
             job=job,
@@ -153,6 +155,14 @@ class Actors:
             max_waiting_analysis=self._rules.max_waiting_analysis,
         )
 
+    def _times(self, now: Instant) -> dict[str, Any]:
+        """When a job may start, and when it is too late for that."""
+        if not self._rules.timed:
+            return {}
+        run_at = now + self._chance.randint(-1, 8) * SECOND if self._chance.random() < 0.5 else None
+        start_by = (run_at or now) + self._chance.randint(1, 6) * SECOND if self._chance.random() < 0.3 else None
+        return {"run_at": run_at, "start_by": start_by}
+
     def cancel(self, _: Instant) -> CancelRequest:
         """Somebody wishes a job stopped, whatever became of it, or one that is not theirs."""
         org_id, job_id = self._some(list(self._oracle.jobs) or [("org-a", "none")])
@@ -163,9 +173,11 @@ class Actors:
 
     # -- the sweep -----------------------------------------------------------------------------------------------------
 
-    def sweep(self, now: Instant) -> ListSweepable | SweepOne | SweepAll | TidyLanes:
+    def sweep(self, now: Instant) -> ListSweepable | SweepOne | SweepAll | TidyLanes | SettleTimes:
         """A look for lost attempts, or the next of those that an earlier look found; two sweeps may find the same."""
         luck = self._chance.random()
+        if self._rules.timed and luck > 0.7 and not self._sweeps_at_once:
+            return SettleTimes()
         if self._sweeps_at_once:
             return self.sweep_all() if luck > 0.05 else TidyLanes()
         if self._page and luck < 0.7:

@@ -25,8 +25,8 @@ FROM jobs AS job ORDER BY {{arrival}}
 _NAMES = (*JOB_FIELDS, *(f"lease.{name}" for name in LEASE_FIELDS))
 _TOTALS = """
 SELECT (SELECT count(*) FROM job_events), (SELECT count(*) FROM job_results), (SELECT count(*) FROM job_chunks),
-    (SELECT count(*) FROM notifications), (SELECT coalesce(sum(waiting), 0) FROM lanes),
-    (SELECT coalesce(sum(waiting), 0) FROM waiting_counts)
+    (SELECT count(*) FROM notifications), (SELECT coalesce(sum(waiting + scheduled), 0) FROM lanes),
+    (SELECT coalesce(sum(waiting + scheduled), 0) FROM waiting_counts)
 """
 _TOTAL_NAMES = ("events", "snapshots", "chunks", "messages", "waiting jobs in the lanes", "waiting jobs in the counts")
 _LOGS = "SELECT org_id, job_id, event_seq, event_type, payload_json FROM job_events ORDER BY org_id, job_id, event_seq"

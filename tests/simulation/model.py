@@ -53,6 +53,8 @@ class ModelJob:
     queued_at: Instant
     timeout_seconds: float
     max_retries: int
+    run_at: Instant | None = None
+    start_by: Instant | None = None
     status: Status = Status.QUEUED
     attempt: int = 0
     progress_percent: int = 0
@@ -118,7 +120,13 @@ class ModelJob:
 
     def claimable(self, now: Instant) -> bool:
         """Whether a worker may get it."""
-        return self.status is Status.QUEUED or self.due(now)
+        if self.status is Status.QUEUED:
+            return (self.run_at is None or self.run_at <= now) and not self.too_late(now)
+        return self.due(now)
+
+    def too_late(self, now: Instant) -> bool:
+        """Whether it should have started by now."""
+        return self.status is Status.QUEUED and self.start_by is not None and self.start_by <= now
 
     def sweepable(self, now: Instant, grace_seconds: float) -> bool:
         """Whether its worker vanished, or did not stop it in time."""
@@ -274,7 +282,8 @@ class ModelJob:
 
     def moments(self, grace_seconds: float) -> list[Instant]:
         """The instants at which something about it changes by itself."""
-        moments = [] if self.next_attempt_at is None else [self.next_attempt_at]
+        queued = (self.run_at, self.start_by) if self.status is Status.QUEUED else ()
+        moments = [moment for moment in (self.next_attempt_at, *queued) if moment is not None]
         if self.lease is not None:
             deadline = self.lease.deadline_at
             moments += [self.lease.expires_at, deadline, deadline + round(grace_seconds * SECOND)]

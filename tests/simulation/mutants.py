@@ -104,6 +104,7 @@ STARTED = "status IN ('running', 'partial')"
 NOT_FULL = "org NOT IN (SELECT value FROM json_each(:full))"
 LEASED = "deadline_at IS NOT NULL"
 _LANE_HEAD = _freely("lane_heads", "idx_jobs_lane_head")
+_LATE = _freely("late_jobs", "idx_jobs_start_by")
 _NEWS = "(?6 > progress_percent OR ?7 <> coalesce(step, ''))"
 _PRESENT = "virtual_start <= (SELECT virtual_now FROM lane_clock)"
 #: Which org has the next turn is a matter of fairness. Without it, empty lanes go at once.
@@ -151,8 +152,16 @@ ALONE: tuple[Mutant, ...] = (
     without("lane_due", "next_attempt_at IS NOT NULL", also=(_freely("lane_due", "idx_jobs_lane_due"),)),
     without("waiting_lanes", "waiting > 0"),
     without("waiting_lanes", NOT_FULL),
-    without("lane_heads", "started_at IS NULL", also=(_LANE_HEAD,)),
-    without("lane_heads", "finished_at IS NULL", also=(_LANE_HEAD,)),
+    without("lane_heads", "one.started_at IS NULL", also=(_LANE_HEAD,)),
+    without("lane_heads", "one.finished_at IS NULL", also=(_LANE_HEAD,)),
+    without("lane_heads", "one.ticket >= 0"),
+    without("jobs_to_run", "expedite = :expedite", "(:expedite OR TRUE)"),
+    without("jobs_to_run", "ticket >= -:now", "(:now OR TRUE)"),
+    without("jobs_to_run", "ticket < 0"),
+    without("jobs_to_run", "finished_at IS NULL", also=(_freely("jobs_to_run", "idx_jobs_lane_head"),)),
+    without("late_jobs", "start_by <= :now", "(:now OR TRUE)", also=(_LATE,)),
+    without("late_jobs", "started_at IS NULL", also=(_LATE,)),
+    without("tidy_lanes", "scheduled = 0", also=(_AT_ONCE,)),
     without("tidy_lanes", "waiting = 0", also=(_AT_ONCE,)),
     without("tidy_lanes", "due_at IS NULL", also=(_AT_ONCE,)),
     Mutant(
@@ -250,14 +259,15 @@ IN_COMPANY: tuple[Redundant, ...] = (
     *(
         Redundant(
             without(
-                "claim_jobs", "(status = 'queued' OR (status IN ('running', 'partial') AND next_attempt_at <= ?2))"
+                "claim_jobs",
+                "((status = 'queued' AND ticket >= 0) OR (status IN ('running', 'partial') AND next_attempt_at <= ?2))",
             ),
             company,
             "the jobs were chosen in the same transaction, by the same conditions",
         )
         for company in (
             Mutant("every retry looks due", (Edit("lane_due", "SELECT job, next_attempt_at,", "SELECT job, 0,"),)),
-            without("lane_heads", "finished_at IS NULL", also=(_LANE_HEAD,)),
+            without("lane_heads", "one.finished_at IS NULL", also=(_LANE_HEAD,)),
         )
     ),
 )
@@ -268,6 +278,7 @@ MUTANTS: tuple[Mutant | Redundant, ...] = (*ALONE, *IN_COMPANY)
 _INDEXED = "it names the index; the highest place is not null wherever there is one"
 _ESTIMATE = "it tells how long a job will probably wait, and nothing is decided by that"
 
+_COUNTED = "the jobs were looked for in the same transaction, and as many must change"
 _LEASED = "the index has only rows that are so"
 _BY_LEASE = "a job without a lease has ended or waits, and the fence that follows refuses it"
 _ENDED = "only a started job has a lease, and both ask for one"
@@ -279,6 +290,13 @@ NO_GUARDS: dict[tuple[str, str], str] = {
     ("last_ticket", "expedite = :expedite"): _ESTIMATE,
     ("last_ticket", "started_at IS NULL"): _ESTIMATE,
     ("last_ticket", "finished_at IS NULL"): _ESTIMATE,
+    ("lanes_to_run", "next_run_at <= :now"): "the jobs themselves are chosen by their time",
+    ("jobs_to_run", "started_at IS NULL"): "a job that has started has been in line",
+    ("enter_line", "ticket < 0"): _COUNTED,
+    ("enter_line", "status = 'queued'"): _COUNTED,
+    ("late_jobs", "finished_at IS NULL"): "a job that has ended is not ended again",
+    ("lane_heads", "one.expedite = class.expedite"): "it is the order of the scan",
+    ("lane_heads", "(one.start_by IS NULL OR one.start_by > :now)"): "a claim cancels what is too late before it looks",
     ("all_waiting_lanes", "waiting > 0"): _ESTIMATE,
     ("all_runs", "job.lease_expires_at > :now"): _ESTIMATE,
     ("all_runs", "job.deadline_at IS NOT NULL"): _LEASED,

@@ -21,6 +21,7 @@ from langlauf.domain.read_models import CancelRequest, JobView, SweptJob
 from langlauf.domain.state import Status
 from langlauf.store.group_commit import Recording
 from langlauf.store.sqlite.claim import RenewRequest
+from langlauf.store.sqlite.later_start import SettleTimes
 from langlauf.store.sqlite.sweep import SweepOne, TidyLanes
 from tests.simulation.claims import judge_claims
 from tests.simulation.disagreement import agree
@@ -40,7 +41,7 @@ JOB_FIELDS = (
         "attempt_started_at",
         "finished_at",
     ),
-    *("next_attempt_at", "cancel_requested_at", "canceled_by", "cancel_reason", "error_code"),
+    *("run_at", "start_by", "next_attempt_at", "cancel_requested_at", "canceled_by", "cancel_reason", "error_code"),
     *("paced_percent", "paced_at", "progress_at", "partial_bytes", "limit_reached"),
 )
 LEASE_FIELDS = ("attempt", "worker_id", "expires_at", "deadline_at")
@@ -114,7 +115,18 @@ class Oracle:
             self._keys[job.org_id, new.idempotency_key] = made
 
     def _claim(self, request: ClaimRequest, answer: list[Claim], now: Instant) -> None:
+        self._cancel_late(now)
         judge_claims(self.jobs, request, answer, now)
+
+    def _cancel_late(self, now: Instant) -> list[SweptJob]:
+        """What did not start in time ends, as soon as anybody looks."""
+        late = [job for job in self.jobs.values() if job.too_late(now)]
+        for job in late:
+            job.cancel("system", "too_late", now)
+        return [SweptJob(job.org_id, job.job_id, "canceled") for job in late]
+
+    def _settle_times(self, _: SettleTimes, answer: list[SweptJob], now: Instant) -> None:
+        agree("what is too late", _by_id(answer), _by_id(self._cancel_late(now)))
 
     def _renew(self, request: RenewRequest, answer: list[LeaseRenewal], now: Instant) -> None:
         agree("answer to the heartbeat", answer, [self._renewal(lease, request, now) for lease in request.leases])
@@ -180,7 +192,8 @@ class Oracle:
                 outcome = job.swept(now, request.backoff.delay(job.retry_count, self._jitter))
                 job.end(outcome, now)
                 taken.append(SweptJob(job.org_id, job.job_id, type(outcome).__name__.lower()))
-        agree("answer to the sweep", answer, taken)
+        agree("answer to the sweep", answer[: len(taken)], taken)
+        agree("what is too late", _by_id(answer[len(taken) :]), _by_id(self._cancel_late(now)))
 
     def _tidy(self, _: TidyLanes, __: int, ___: Instant) -> None:
         """Which lanes are there is the store's own business; how many jobs wait is in the totals."""
@@ -188,7 +201,7 @@ class Oracle:
 
 _SUBMITTED = (
     *("org_id", "job_id", "analysis", "priority_class", "request_payload_hash"),
-    *("queued_at", "timeout_seconds", "max_retries"),
+    *("queued_at", "timeout_seconds", "max_retries", "run_at", "start_by"),
 )
 _JUDGES: dict[type, Callable[[Oracle, Any, Any, Instant], None]] = {
     NewJob: Oracle._submit,
@@ -200,7 +213,12 @@ _JUDGES: dict[type, Callable[[Oracle, Any, Any, Instant], None]] = {
     SweepOne: Oracle._sweep,
     SweepAll: Oracle._sweep_all,
     TidyLanes: Oracle._tidy,
+    SettleTimes: Oracle._settle_times,
 }
+
+
+def _by_id(swept: list[SweptJob]) -> list[SweptJob]:
+    return sorted(swept, key=attrgetter("job_id"))
 
 
 def _seen(answer: SubmitOutcome) -> tuple[type, str | None]:

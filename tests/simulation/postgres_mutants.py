@@ -24,7 +24,7 @@ FUNCTIONS = (
     ),
     *("claim_back", "deal_turns", "next_in_turn", "claim", "renew", "decide_ends", "write_ends", "request_cancel"),
     *("cancel", "record", "record_progress", "record_partials", "record_checkpoints", "written_or_unchanged"),
-    *("limits_reached", "lock_jobs", "sweep", "overdue_end", "tidy"),
+    *("limits_reached", "lock_jobs", "sweep", "overdue_end", "tidy", "timed_orgs", "settle_times", "enter_line"),
 )
 GUARD = re.compile(
     r"expires_at\s+(?:>|<=)\s+now|attempt\s+=\s+(?:one|new|mine|hit)\.attempt"
@@ -83,7 +83,7 @@ ALONE: tuple[Mutant, ...] = (
     without(
         "record_progress",
         "CASE WHEN event_seq + 1 >= new.news_end THEN 'events' ELSE limit_reached END",
-        9,
+        414,
         "limit_reached",
     ),
     without("record_partials", "WHEN coalesce(partial_bytes, 0) + new.size > new.most_bytes THEN 'partials'", 7, ""),
@@ -99,7 +99,7 @@ ALONE: tuple[Mutant, ...] = (
     ),
     without("written_or_unchanged", "job.attempt = one.attempt", 10),
     without("written_or_unchanged", "job.lease_expires_at > now", 6),
-    without("record_checkpoints", "job.attempt = one.attempt", 56),
+    without("record_checkpoints", "job.attempt = one.attempt", 105),
     without("record_checkpoints", "job.lease_expires_at > now", 4),
     without(
         "record_checkpoints",
@@ -117,7 +117,7 @@ ALONE: tuple[Mutant, ...] = (
     without("submit", "AND wish.answer NOT LIKE 'known %'", 182, "AND FALSE"),
     without("renew", "jobs.attempt = mine.attempt", 24),
     without("renew", "jobs.lease_expires_at > now", 20),
-    without("free_slots", "coalesce(free.look_at > now, true)", 135),
+    without("free_slots", "coalesce(free.look_at > now, true)", 145),
     without(
         "free_slots", "FROM lease WHERE lease_expires_at > now GROUP BY analysis", 363, "FROM lease GROUP BY analysis"
     ),
@@ -156,6 +156,10 @@ ALONE: tuple[Mutant, ...] = (
     ),
     without("sweep", "OR job.cancel_requested_at + cancel_grace <= now))", 6, "))"),
     without("overdue_end", "IF found_job.cancel_requested_at IS NOT NULL THEN", 0, "IF FALSE THEN"),
+    without("settle_times", "start_by <= now AND", 109, ""),
+    without("enter_line", "jobs.ticket BETWEEN -now AND -1", 1689, "jobs.ticket < 0"),
+    without("enter_line", "AND jobs.finished_at IS NULL", 59, ""),
+    without("tidy", "scheduled = 0 AND", 79, "", also=(_AT_ONCE,)),
     without("tidy", "waiting = 0 AND", 0, "", also=(_AT_ONCE,)),
     without("tidy", "AND due_at IS NULL", 6, "", also=(_AT_ONCE,)),
     # Not guards, but promises of the same functions.
@@ -203,7 +207,19 @@ UNSEEN: Mapping[tuple[str, str], str] = {
         "OR jobs.cancel_requested_at IS NULL)",
     ): "what becomes of a job that is wished to stop was decided before",
     ("request_cancel", "AND status IN ('running', 'partial')"): "only a job with a live lease is asked to stop",
-    ("start_attempts", "(status = 'queued' OR (status IN ('running', 'partial') AND next_attempt_at <= now))"): _CHOSEN,
+    (
+        "start_attempts",
+        "((status = 'queued' AND ticket >= 0) OR (status IN ('running', 'partial') AND next_attempt_at <= now))",
+    ): _CHOSEN,
+    ("timed_orgs", "start_by <= now AND started_at IS NULL AND finished_at IS NULL"): _CROWDED,
+    (
+        "settle_times",
+        "AND started_at IS NULL AND finished_at IS NULL",
+    ): "the end asks for a job that is queued or runs, and for attempt 0",
+    ("settle_times", "LIMIT 100 FOR NO KEY UPDATE SKIP LOCKED"): _NOT_WAITING,
+    ("enter_line", "AND jobs.started_at IS NULL"): "a job that has started has been in line",
+    ("enter_line", "LIMIT most FOR NO KEY UPDATE SKIP LOCKED"): _NOT_WAITING,
+    ("enter_line", "AND jobs.ticket < 0 AND jobs.status = 'queued'"): _CHOSEN,
     (
         "cancel",
         "AND finished_at IS NULL FOR NO KEY UPDATE",

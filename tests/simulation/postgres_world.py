@@ -97,7 +97,9 @@ class OneConnection:
         answer = list(await self.connection.fetch(statement, *values, False))
         if self.twice:
             again = await self.connection.fetch(statement, *values, True)
-            _same(function, sorted(map(tuple, answer)), sorted(map(tuple, again)))
+            # What a claim canceled as too late is told once: it has no attempt.
+            told = [tuple(row) for row in answer if row["attempt"]]
+            _same(function, sorted(told), sorted(map(tuple, again)))
         return answer
 
 

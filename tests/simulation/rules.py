@@ -25,6 +25,8 @@ class Rules:
     max_waiting_all: int
     max_waiting_analysis: int | None
     bounds: JobBounds
+    #: whether some jobs wait for a time, or must start by one
+    timed: bool = False
 
 
 def draw_rules(chance: random.Random) -> Rules:

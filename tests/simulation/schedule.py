@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from langlauf.domain.attempt import ClaimRequest, Lease
@@ -18,6 +19,8 @@ from tests.simulation.oracle import Oracle
 from tests.simulation.rules import ANALYSES, BACKOFF, LEASE_SECONDS, draw_rules
 
 START: Instant = 1_770_000_000 * SECOND
+#: The last digit of the seeds whose jobs wait for a time; the others are as they were before there were such jobs.
+_TIMED = 9
 _LONG = 60 * SECOND
 
 
@@ -114,7 +117,7 @@ def play(world: Stage, seed: int, *, look: Callable[[Run], None] = lambda _: Non
     chance = random.Random(seed)
     run = Run(world, jitter=chance.random())
     try:
-        _draw_steps(run, chance)
+        _draw_steps(run, chance, timed=seed % 10 == _TIMED)
         look(run)
         run.finish()
         look(run)
@@ -123,8 +126,8 @@ def play(world: Stage, seed: int, *, look: Callable[[Run], None] = lambda _: Non
     return None
 
 
-def _draw_steps(run: Run, chance: random.Random) -> None:
-    rules = draw_rules(chance)
+def _draw_steps(run: Run, chance: random.Random, *, timed: bool) -> None:
+    rules = replace(draw_rules(chance), timed=timed)
     actors = Actors(chance, rules, run.oracle, sweeps_at_once=run.world.sweeps_at_once)
     run.step(Step(START, tuple(actors.submit(START) for _ in range(chance.randint(1, 2)))))
     luck = chance.random()

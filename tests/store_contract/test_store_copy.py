@@ -355,7 +355,7 @@ BEHIND = {
 }
 #: What these tables call otherwise, number by themselves, count or mark.
 RENAMED = {"job", "org", "analysis", "result", "chunk", "name", "expedite", "payload_hash", "payload_ref", "input"}
-MADE = {"lease_expires_at", "kept", "feed_at", "version", "waiting", "running"}
+MADE = {"lease_expires_at", "kept", "feed_at", "version", "waiting", "running", "scheduled", "next_run_at"}
 
 
 def _columns(bed: StoreUnderTest) -> dict[str, set[str]]:

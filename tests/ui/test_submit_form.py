@@ -76,6 +76,20 @@ def test_the_form_starts_a_job(server: Live, org: str) -> None:
     assert (job["timeout_seconds"], job["priority_class"], job["max_retries"]) == (90, "expedite", 1)
 
 
+def test_a_job_can_start_later(server: Live, org: str) -> None:
+    """Its page says when, in both languages; a time that is none stands beside its entry."""
+    data = fill(server, "/?analysis=survey", {"X-Org-Id": org}, region="Bern") | {"option.delay_seconds": "2h"}
+    job_id = started(send(server, data, {"X-Org-Id": org}))
+    job = server.job(job_id, org)
+    assert (job["status"], job["phase"]) == ("queued", "scheduled")
+    for language, text in (("en", "Scheduled for"), ("de", "Geplant für")):
+        made = assert_page(server.http.get(f"/jobs/{job_id}", headers={"X-Org-Id": org, "Accept-Language": language}))
+        assert text in made.text
+        assert any(one.get("datetime", "")[:19] == job["run_at"][:19] for one in made.all("time"))
+    wrong = refused(send(server, data | {"option.delay_seconds": "", "option.run_at": "tomorrow"}))
+    assert "#option.run_at" in wrong.links()
+
+
 def test_an_unticked_box_is_no(server: Live) -> None:
     """A browser leaves it out."""
     data = fill(server, "/?analysis=survey", region="Bern")

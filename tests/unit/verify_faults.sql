@@ -296,6 +296,24 @@ UPDATE waiting_counts SET leased = leased + 1;
 -- fault: lane_due on released
 UPDATE lanes SET due_at = NULL WHERE analysis = (SELECT analysis FROM jobs WHERE job_id = :released);
 
+-- fault: start_times on running
+UPDATE jobs SET run_at = started_at + 1 WHERE job_id = :running;
+
+-- fault: start_times on running
+UPDATE jobs SET start_by = started_at - 2000000 WHERE job_id = :running;
+
+-- fault: start_times on queued, also lane_counts lane_due
+UPDATE jobs SET ticket = -5 WHERE job_id = :queued;
+
+-- fault: lane_due on queued, also lane_counts
+UPDATE jobs SET ticket = -5, run_at = 5 WHERE job_id = :queued;
+
+-- fault: lane_counts on the store
+UPDATE lanes SET scheduled = 1 WHERE analysis = (SELECT analysis FROM jobs WHERE job_id = :queued);
+
+-- fault: lane_counts on the store
+UPDATE waiting_counts SET scheduled = scheduled + 1;
+
 -- fault: lane_tickets on the store, also lane_counts first_event input_kept
 -- Two jobs of a lane that have the same ticket; nobody has told the lane and the log of the second one.
 CREATE TABLE twins AS SELECT * FROM jobs WHERE job_id = :queued;

@@ -21,6 +21,9 @@ _DurationText = Annotated[str, msgspec.Meta(max_length=20, extra_json_schema=DUR
 #: Seconds, or a text like `30m`. The reader checks the maximum.
 Duration = Annotated[float, msgspec.Meta(gt=0, extra_json_schema={"maximum": LONGEST_DURATION})] | _DurationText
 TokenDuration = Annotated[float, msgspec.Meta(gt=0, extra_json_schema={"maximum": LONGEST_SECONDS})] | _DurationText
+ZonedTime = Annotated[
+    datetime, msgspec.Meta(tz=True, description="RFC 3339 with a zone, such as 2027-01-31T06:00:00+01:00.")
+]
 MaxRetries = Annotated[int, msgspec.Meta(ge=0, le=100)]
 Label = Annotated[
     str,
@@ -66,6 +69,16 @@ class AsyncMode(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     allow_duplicate: bool = False
     label: Label | None = None
     notify: NotifyBody | None = None
+    #: when it may start, with a zone; or after so many seconds
+    run_at: ZonedTime | None = None
+    delay_seconds: Duration | None = None
+    #: when it is canceled unless it has started
+    start_by: ZonedTime | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether the job waits for a time: no request can wait for its result."""
+        return self.run_at is not None or self.delay_seconds is not None
 
 
 class Options(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

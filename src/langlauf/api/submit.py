@@ -41,7 +41,7 @@ class SubmitHandler:
         body = await self._context.body(request)
         submission, mode = read_submit_request(body, idempotency_key(request), checked=True)
         preferences = read_prefer_header(request.headers.getlist("prefer"))
-        asynchronous = mode.requested or preferences.respond_async
+        asynchronous = mode.requested or preferences.respond_async or mode.waits
         if asynchronous and not preferences.wait_seconds:
             submitted = await self._services.submissions.submit(caller, submission)
             return await self.accepted(request, caller, submitted, preferences)

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from langlauf.analysis.schema import RESERVED
 from langlauf.api.context import convert
 from langlauf.api.request_schemas import AsyncMode, Options
+from langlauf.domain.instant import from_datetime
 from langlauf.problems import bad_request
 from langlauf.service.notify_options import NotifyOptions
 from langlauf.service.submit import SubmitRequest
@@ -37,13 +38,16 @@ def read_submit_request(
         analysis=_analysis(body),
         input=_input(body),
         checked=checked,
-        timeout_seconds=_timeout(body.get("timeout_seconds")),
+        timeout_seconds=_seconds(body.get("timeout_seconds"), "timeout_seconds"),
         max_retries=mode.max_retries,
         priority_class=mode.priority_class,
         allow_duplicate=mode.allow_duplicate,
         idempotency_key=idempotency_key,
         label=mode.label,
         notify=notify,
+        run_at=None if mode.run_at is None else from_datetime(mode.run_at),
+        delay_seconds=_seconds(mode.delay_seconds, "options.async_mode.delay_seconds"),
+        start_by=None if mode.start_by is None else from_datetime(mode.start_by),
     )
     return request, mode
 
@@ -67,8 +71,8 @@ def _input(body: dict[str, Any]) -> dict[str, Any]:
     return dict(body["input"])
 
 
-def _timeout(value: Any) -> float | None:
-    """Return seconds; there is no maximum, because it only lowers the limit of the analysis."""
+def _seconds(value: Any, field: str) -> float | None:
+    """Return a duration in seconds; the use case has its maximum."""
     if value is None:
         return None
     try:
@@ -76,7 +80,7 @@ def _timeout(value: Any) -> float | None:
     except (TypeError, ValueError):
         seconds = 0.0
     if isinstance(value, bool) or not seconds > 0:
-        raise bad_request("timeout_seconds must be a number over 0 or a text like 30m.", "timeout_seconds")
+        raise bad_request(f"{field} must be a number over 0 or a text like 30m.", field)
     return seconds
 
 
@@ -130,7 +134,7 @@ def read_prefer_header(headers: list[str]) -> PreferHeader:
     found: dict[str, str] = {}
     for name, value in _members(", ".join(headers)):
         found.setdefault(name.lower(), value)
-    return PreferHeader(respond_async=found.get("respond-async") == "", wait=_seconds(found.get("wait", "")))
+    return PreferHeader(respond_async=found.get("respond-async") == "", wait=_wait_seconds(found.get("wait", "")))
 
 
 def _members(text: str) -> Iterator[tuple[str, str]]:
@@ -155,7 +159,7 @@ def _unquoted(value: str) -> str:
     return re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value
 
 
-def _seconds(text: str) -> int | None:
+def _wait_seconds(text: str) -> int | None:
     if not (text.isascii() and text.isdigit()):
         return None
     return int(text) if len(text) <= _DIGITS else LONGEST_WAIT

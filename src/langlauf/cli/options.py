@@ -1,7 +1,9 @@
 """What all commands share: flags from the table of settings, durations, exit codes, the error that ends a command."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from enum import IntEnum
 from typing import Any, TypeVar
 
@@ -106,3 +108,32 @@ def _parse_duration(_: click.Context, __: click.Parameter, value: str | None) ->
         return None if value is None else parse_duration(value)
     except ValueError as error:
         raise click.BadParameter(f"{value!r}: {error}") from None
+
+
+def time_option(flag: str, text: str) -> Callable[[F], F]:
+    """Return a flag that takes a time; without a zone it is one of this machine."""
+    return click.option(flag, callback=_parse_time, metavar="TIME", help=text)
+
+
+def _parse_time(_: click.Context, __: click.Parameter, value: str | None) -> datetime | None:
+    try:
+        return None if value is None else parse_time(value, datetime.now().astimezone())
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r}: {error}") from None
+
+
+_CLOCK = re.compile(r"(?:(today|tomorrow)\s+)?(\d{1,2}):(\d{2})")
+
+
+def parse_time(text: str, now: datetime) -> datetime:
+    """Return the time of `18:30`, `tomorrow 6:00`, `2027-01-31 06:00` or RFC 3339; a time alone is the next one."""
+    if match := _CLOCK.fullmatch(text.strip().lower()):
+        day, hour, minute = match.groups()
+        local = now.replace(tzinfo=None, hour=int(hour), minute=int(minute), second=0, microsecond=0)
+        if day == "tomorrow" or (day is None and local <= now.replace(tzinfo=None)):
+            local += timedelta(days=1)
+        return local.astimezone()
+    try:
+        return datetime.fromisoformat(text.strip()).astimezone()
+    except ValueError:
+        raise ValueError("give a time like 18:30, tomorrow 6:00 or 2027-01-31 06:00") from None

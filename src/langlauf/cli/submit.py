@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Callable
+from datetime import datetime
 from typing import IO, Any, NoReturn
 
 import click
 
 from langlauf.cli.client_command import timeout_option, with_client
 from langlauf.cli.job_output import follow_new_job, print_new_job
-from langlauf.cli.options import duration_option
+from langlauf.cli.options import duration_option, time_option
 from langlauf.client import Client, RemoteJob, SubmitOptions
 from langlauf.domain.job import PriorityClass
 
@@ -40,6 +41,9 @@ _SUBMISSION_OPTIONS: tuple[Callable[[Callable[..., None]], Callable[..., None]],
     click.option("--notify-webhook", metavar="URL", help="URL that gets a signed request when the job ends."),
     click.option("--notify-email", metavar="ADDRESS", help="E-mail address that gets a mail when the job ends."),
     click.option("--notify-language", type=click.Choice(["en", "de"]), help="The language of that mail."),
+    time_option("--at", "When it may start: tomorrow 6:00, 18:30, 2027-01-31 06:00, or RFC 3339."),
+    duration_option("--delay", "How long it waits before it may start."),
+    time_option("--start-by", "When it is canceled unless it has started."),
 )
 
 
@@ -94,7 +98,12 @@ def _submit(
     notify_webhook: str | None,
     notify_email: str | None,
     notify_language: str | None,
+    at: datetime | None,
+    delay: float | None,
+    start_by: datetime | None,
 ) -> RemoteJob:
+    if at is not None and delay is not None:
+        raise click.UsageError("Give --at or --delay, not both.")
     if words and "=" not in words[0]:
         if analysis is not None:
             raise click.UsageError(f"{words[0]!r} is not NAME=VALUE, such as query=text; the analysis is {analysis}.")
@@ -106,6 +115,9 @@ def _submit(
         allow_duplicate=allow_duplicate,
         label=label,
         idempotency_key=idempotency_key,
+        run_at=at,
+        delay_seconds=delay,
+        start_by=start_by,
     )
     values = {**_parse_object(input_text, input_file), **_parse_words(words)}
     notify = {"webhook": notify_webhook, "email": notify_email, "language": notify_language}

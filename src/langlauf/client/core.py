@@ -101,6 +101,8 @@ class ClientCore:
         }
         if options.label is not None:
             mode["label"] = options.label
+        times = {"run_at": options.run_at, "delay_seconds": options.delay_seconds, "start_by": options.start_by}
+        mode |= {name: value for name, value in times.items() if value is not None}
         if notify:
             mode["notify"] = dict(notify)
         body: dict[str, Any] = {"input": {**(values or {}), **parameters}, "options": {"async_mode": mode}}

@@ -28,6 +28,11 @@ class SubmitOptions(msgspec.Struct, frozen=True, kw_only=True):
     label: str | None = None
     #: the same key returns the same job; by default each submission has its own
     idempotency_key: str | None = None
+    #: when it may start, an aware time or RFC 3339 text, or after how many seconds
+    run_at: datetime | str | None = None
+    delay_seconds: float | str | None = None
+    #: when it is canceled unless it has started
+    start_by: datetime | str | None = None
     #: the traceparent header of the trace that the job belongs to
     traceparent: str | None = None
 

@@ -146,7 +146,8 @@ def _name(connection: apsw.Connection, queries: Mapping[str, str], analysis: str
     changes = []
     for org_id, job_id, priority_class, queued, ticket, kept, payload in connection.execute(queries["unnamed_jobs"]):
         lane = (org_id, priority_class)
-        if queued:
+        in_line = queued and ticket >= 0
+        if in_line:
             if lane not in given:
                 values = {"org_id": org_id, "analysis": analysis, "priority_class": priority_class}
                 given[lane] = connection.execute(queries["last_given_ticket"], values).get
@@ -156,7 +157,7 @@ def _name(connection: apsw.Connection, queries: Mapping[str, str], analysis: str
             {
                 "job_id": job_id,
                 "analysis": analysis,
-                "ticket": given[lane] if queued else ticket,
+                "ticket": given[lane] if in_line else ticket,
                 # A hash that the earlier system brought stays; one of our making covers the name.
                 "payload_hash": payload_hash(analysis, payload) if kept == known else kept,
             }

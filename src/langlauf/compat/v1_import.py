@@ -89,11 +89,14 @@ class ImportTransaction(ABC):
         self._bring({**tables, outbox._replace(name=self.messages): messages}, moving)
 
     def _ticketed(self, jobs: Iterable[JobRecord]) -> Iterator[JobRecord]:
-        """Yield the jobs, where each that waits comes behind what waits in its lane already."""
+        """Yield the jobs, where each that waits comes behind what waits in its lane already, or waits for its time."""
         given: dict[tuple[str, str, str], int] = {}
         for job in jobs:
             if job.status is not Status.QUEUED:
                 yield job
+                continue
+            if job.run_at is not None and job.run_at > (job.imported_at or 0):
+                yield msgspec.structs.replace(job, ticket=-job.run_at)
                 continue
             lane = (job.org_id, job.analysis, job.priority_class)
             if lane not in given:

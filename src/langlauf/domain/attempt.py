@@ -122,6 +122,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     tracestate: str | None = None
     #: when the job was accepted
     queued_at: Instant | None = None
+    #: for when a schedule had planned it
+    planned_at: Instant | None = None
 
 
 class ClaimBatch(msgspec.Struct, frozen=True):

@@ -253,8 +253,8 @@ class RunningLimits(msgspec.Struct, frozen=True):
 def jobs_ahead(job: JobRecord, ranks: Sequence[TicketRange]) -> dict[str, float]:
     """Return how many jobs of its org start before a waiting one, by analysis.
 
-    Without a ticket it is last of its class. Tickets are not reused: after cancels, waiting jobs are assumed to be
-    spread evenly. The ranges may be slightly older than the job: if its own is missing, tickets start at 1.
+    Without a ticket in line it is last of its class. Tickets are not reused: after cancels, waiting jobs are assumed
+    to be spread evenly. The ranges may be slightly older than the job: if its own is missing, tickets start at 1.
     """
     tickets: defaultdict[str, int] = defaultdict(int)
     for rank in ranks:
@@ -273,7 +273,7 @@ def _tickets_before(job: JobRecord, rank: TicketRange) -> float:
     if rank.priority_class != job.priority_class:
         return tickets if rank.priority_class == "expedite" else 0
     if rank.analysis == job.analysis:
-        return tickets if job.ticket == 0 else max(0, job.ticket - rank.first_ticket)
+        return tickets if job.ticket <= 0 else max(0, job.ticket - rank.first_ticket)
     if job.queued_at >= rank.last_at:
         return tickets
     return tickets * max(0, job.queued_at - rank.first_at) / max(1, rank.last_at - rank.first_at)

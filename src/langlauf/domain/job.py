@@ -17,6 +17,8 @@ CanceledBy = Literal["user", "system", "worker"]
 #: The bound that a job has reached: `partials` ends its partial snapshots, `events` its progress as well.
 LimitReached = Literal["events", "partials"]
 INLINE_REF = "inline:"
+#: Why a job was canceled that had not started by its `start_by`.
+TOO_LATE = "too_late"
 #: Ten years in seconds: longer has no use, and would overflow stored deadlines.
 LONGEST_TIMEOUT = 10 * 365 * 86_400.0
 LONGEST_LABEL = 120
@@ -67,6 +69,12 @@ class VisibleJob(msgspec.Struct, Generic[Time, Details], frozen=True, kw_only=Tr
     error_count: Annotated[Count, "How many of its attempts failed."] = 0
     result_id: Annotated[str | None, "Its newest snapshot."] = None
     queued_at: Annotated[Time, "When it was accepted."]
+    run_at: Annotated[Time | None, "When it may [start](lifecycle.md#later-starts), where its submission says so."] = (
+        None
+    )
+    start_by: Annotated[Time | None, "When it is canceled unless it has started."] = None
+    schedule: Annotated[str | None, "The schedule that submitted it."] = None
+    planned_at: Annotated[Time | None, "For when the schedule had planned it."] = None
     started_at: Annotated[Time | None, "When its first attempt began."] = None
     attempt_started_at: Annotated[Time | None, "When its latest attempt began."] = None
     finished_at: Annotated[Time | None, "When it ended, however it did."] = None
@@ -116,7 +124,8 @@ class JobRecord(VisibleJob[Instant, str], frozen=True, kw_only=True):
     events_expired_at: Instant | None = None
     #: set if imported from the earlier JSON store, whose log may have gaps
     imported_at: Annotated[Instant | None, FieldMark.HERE] = None
-    #: rises along the waiting jobs of one org, analysis and class; assigned by the store
+    #: rises along the waiting jobs of one org, analysis and class; assigned by the store. One that waits for its time
+    #: has that time with a minus sign
     ticket: Annotated[int, FieldMark.HERE] = 0
     #: where the progress of the current attempt starts to measure its pace, and when it last rose; None if not known
     #: yet
@@ -202,6 +211,7 @@ def payload_hash(analysis: str, payload: str) -> str:
 class Phase(StrEnum):
     """What is happening with a job right now, in one word for people."""
 
+    SCHEDULED = "scheduled"
     WAITING = "waiting"
     BACKOFF = "backoff"
     WORKING = "working"
@@ -217,7 +227,7 @@ def phase(job: JobRecord, lease_expires_at: Instant | None, now: Instant, lease_
     if job.cancel_requested_at is not None:
         return Phase.CANCELING
     if job.status is Status.QUEUED:
-        return Phase.WAITING
+        return Phase.SCHEDULED if job.run_at is not None and job.run_at > now else Phase.WAITING
     if lease_expires_at is None:
         due = job.next_attempt_at is None or job.next_attempt_at <= now
         return Phase.WAITING if due else Phase.BACKOFF
@@ -242,7 +252,7 @@ EXPORTED_FIELDS = tuple(name for name in JOB_FIELDS if name not in _marked(Field
 
 def is_time_field(name: str) -> bool:
     """Whether a field of a record is a time."""
-    return name.endswith("_at")
+    return name.endswith("_at") or name == "start_by"
 
 
 def field_descriptions() -> dict[str, str]:

@@ -93,6 +93,7 @@ class Backlog(msgspec.Struct, frozen=True, kw_only=True):
     seen_at: Instant
     #: by analysis
     waiting: Mapping[str, int]
+    scheduled: Mapping[str, int]
     running: Mapping[str, int]
     #: started jobs waiting for their next attempt, counted up to `MOST_RETRYING`
     retrying: int

@@ -45,6 +45,8 @@ class Estimates:
 
     async def expected(self, job: JobRecord, now: Instant) -> float | None:
         """Return the seconds until the end of a new job: computed once a second per org, analysis and class."""
+        if job.run_at is not None and job.run_at > now:
+            return await self.remaining(JobView(job, None), now)
         kind = (job.org_id, job.analysis, job.priority_class)
         known = self._expected.get(kind)
         if known is not None and time.monotonic() < known[1]:
@@ -64,20 +66,21 @@ class Estimates:
         typical = await self._typical_run(job.analysis)
         if view.lease_expires_at is not None:
             return remaining_seconds(run_progress(job), now, typical)
-        if typical is None:  # the start of a retry is known
-            waits = job.next_attempt_at is not None and job.next_attempt_at > now
-            return round(seconds_between(now, job.next_attempt_at or now), 1) if waits else None
+        # The start of a retry is known, and the time that a job waits for.
+        next_at = job.run_at if job.status is Status.QUEUED else job.next_attempt_at
+        backoff = seconds_between(now, next_at or now)
+        if typical is None:
+            return round(backoff, 1) if backoff > 0 else None
         outlook = await self._outlook.get()
         if job.status is Status.QUEUED:
             before = jobs_ahead(job, await self._ranks_of(job.org_id))
-            return round(outlook.wait(job.org_id, job.analysis, before, now) + typical, 1)
+            return round(max(backoff, outlook.wait(job.org_id, job.analysis, before, now)) + typical, 1)
         # A job that had started goes before all that have not.
-        backoff = seconds_between(now, job.next_attempt_at or now)
         return round(max(backoff, outlook.next_start(job.analysis, now) or 0.0) + typical, 1)
 
     async def ahead(self, job: JobRecord) -> int | None:
         """Return about how many jobs of its own org start before a waiting one; None for one that does not wait."""
-        if job.status is not Status.QUEUED:
+        if job.status is not Status.QUEUED or job.ticket < 0:
             return None
         return round(sum(jobs_ahead(job, await self._ranks_of(job.org_id)).values()))
 

@@ -150,6 +150,7 @@ def _of_usage(usage: StoreUsage) -> Levels:
 
 def _of_backlog(backlog: Backlog) -> Levels:
     yield metrics.WAITING, _by(_known(backlog.waiting))
+    yield metrics.SCHEDULED, _by(_known(backlog.scheduled))
     yield metrics.RUNNING, _by(_known(backlog.running))
     yield metrics.RETRYING, [((), backlog.retrying)]
     yield metrics.OVERDUE, [((), backlog.overdue)]

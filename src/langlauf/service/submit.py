@@ -12,6 +12,7 @@ from langlauf.auth.caller import Caller
 from langlauf.clock import Clock, new_id
 from langlauf.domain.delivery import Subscription
 from langlauf.domain.errors import Overloaded, StoreError
+from langlauf.domain.instant import Instant, after
 from langlauf.domain.job import (
     INLINE_REF,
     Accepted,
@@ -31,10 +32,13 @@ from langlauf.domain.trace import Trace
 from langlauf.service.estimates import Estimates
 from langlauf.service.notify_options import NotifyOptions, NotifyValidator
 from langlauf.settings import Settings
+from langlauf.settings_values import LONGEST_DURATION
 from langlauf.store.protocol import Store
 from langlauf.telemetry.metrics import SUBMISSIONS
 from langlauf.telemetry.tracing import start_span
 
+#: How long a job may wait for its time, in seconds.
+LONGEST_DELAY = LONGEST_DURATION
 #: Metric labels of the outcomes of a submission.
 _OUTCOMES: dict[type, str] = {
     Accepted: "accepted",
@@ -63,6 +67,10 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     resume: bool = False
     #: name and version of the agent that calls the analysis as a tool
     tool_client: str | None = None
+    #: when it may start, as a time or a delay, and when it is too late for that
+    run_at: Instant | None = None
+    delay_seconds: float | None = None
+    start_by: Instant | None = None
     #: notifications to validate and add
     notify: NotifyOptions | None = None
     #: subscriptions validated before, such as those of a retried job
@@ -135,6 +143,7 @@ class SubmitService:
         if request.notify is not None:
             subscriptions += await self._notices.subscriptions(caller.org_id, request.notify)
         now = self._clock.now()
+        run_at = _run_at(request, now)
         job = JobRecord(
             job_id=new_id(),
             org_id=caller.org_id,
@@ -156,6 +165,8 @@ class SubmitService:
             retry_of=request.retry_of,
             label=label,
             tool_client=request.tool_client,
+            run_at=run_at,
+            start_by=request.start_by,
         )
         expected = await self._estimates.expected(job, now)
         new = NewJob(
@@ -185,6 +196,18 @@ def _read(analysis: Analysis, request: SubmitRequest) -> tuple[str, str | None]:
     values = read_input(analysis.input_type, request.input)
     label = analysis.wording.label_of(values) if request.label is None else clean_label(request.label)
     return canonical_json(values), label
+
+
+def _run_at(request: SubmitRequest, now: Instant) -> Instant | None:
+    """Return the time for which the job waits; raise `InvalidInput` where the times contradict each other."""
+    if request.run_at is not None and request.delay_seconds is not None:
+        raise InvalidInput("options.async_mode.delay_seconds", "give run_at or delay_seconds, not both")
+    run_at = after(now, request.delay_seconds) if request.delay_seconds is not None else request.run_at
+    if run_at is not None and run_at > after(now, LONGEST_DELAY):
+        raise InvalidInput("options.async_mode.run_at", "a job can wait for a hundred years at most")
+    if request.start_by is not None and request.start_by <= max(now, run_at or now):
+        raise InvalidInput("options.async_mode.start_by", "start_by must be in the future, and later than its start")
+    return run_at
 
 
 def _timeout(analysis: Analysis, wished: float | None) -> float:

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from langlauf.domain.attempt import ClaimRequest, WriteResult
-from langlauf.domain.job import Accepted, NewJob
+from langlauf.domain.instant import seconds_between
+from langlauf.domain.job import Accepted, JobRecord, NewJob
 from langlauf.domain.outcome import Crashed, Released, Retry
 from langlauf.domain.read_models import CancelRequest, JobView, SweptJob
 from langlauf.domain.retention import HoldRequest
@@ -34,8 +35,8 @@ class CommitHints(Protocol):
 def announce(hints: CommitHints, operation: object, answer: object) -> None:
     """Send the wake-ups that follow from an operation and its answer."""
     match operation, answer:
-        case NewJob(job=job), Accepted():
-            hints.work()
+        case NewJob(), Accepted(job=job):
+            _hint_start(hints, job)
             hints.org_changed((job.org_id,))
         case ClaimRequest(), list(claims):
             hints.changed(claim.lease.job_id for claim in claims)
@@ -61,3 +62,10 @@ def announce(hints: CommitHints, operation: object, answer: object) -> None:
             hints.changed((job_id,))
             hints.org_changed((org_id,))
             hints.work()
+
+
+def _hint_start(hints: CommitHints, job: JobRecord) -> None:
+    if job.ticket >= 0:
+        hints.work()
+    else:  # it waits for its time
+        hints.work_after(seconds_between(job.queued_at, -job.ticket))

@@ -223,7 +223,13 @@ class Store(Protocol):
         """Keep the job of a result from retention, or no longer; None where there is no such result. Idempotent."""
 
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[SweptJob]:
-        """Take jobs back from workers that vanished, exceeded the time limit or did not stop when asked."""
+        """Take jobs back from workers that vanished, exceeded the time limit or did not stop when asked.
+
+        Jobs that did not start in time are canceled, and those whose time has come enter the line.
+        """
+
+    async def next_start(self) -> Instant | None:
+        """Return the next time at which a job that waits for it may start, or is too late; None where none waits."""
 
     async def retire(self, policy: RetentionPolicy, *, dry_run: bool, counted: bool = True) -> RetentionReport:
         """Remove records older than the policy, in small batches.

@@ -81,6 +81,7 @@ LOG_EVENTS = Counter("langlauf_log_events_total", "Log lines of this process, by
 
 STORE_UP = Gauge("langlauf_store_up", "Whether the store answered this scrape.")
 WAITING = Gauge("langlauf_jobs_waiting", "Jobs waiting for their first attempt.", "analysis")
+SCHEDULED = Gauge("langlauf_jobs_scheduled", "Jobs waiting for the time at which they may start.", "analysis")
 RUNNING = Gauge("langlauf_jobs_running", "Jobs with a live lease.", "analysis")
 RETRYING = Gauge("langlauf_jobs_waiting_for_retry", "Started jobs waiting for their next attempt.")
 OLDEST_WAITING = Gauge("langlauf_oldest_waiting_seconds", "Age of the oldest waiting job.")

@@ -32,6 +32,7 @@ _PHASE_STATES = {
     Phase.BACKOFF: "backoff",
     Phase.SILENT: "silent",
     Phase.WAITING: "waiting",
+    Phase.SCHEDULED: "scheduled",
 }
 
 

@@ -108,6 +108,8 @@ def test_free_slots_are_shared_out_one_by_one(lanes: list[tuple[int, int]], room
     ("fields", "lease", "expected"),
     [
         ({}, None, Phase.WAITING),
+        ({"run_at": NOW + 1}, None, Phase.SCHEDULED),
+        ({"run_at": NOW}, None, Phase.WAITING),
         ({"status": Status.RUNNING}, NOW + 15 * SECOND, Phase.WORKING),
         ({"status": Status.RUNNING}, NOW + 4 * SECOND, Phase.SILENT),
         ({"status": Status.PARTIAL, "next_attempt_at": NOW + 1}, None, Phase.BACKOFF),

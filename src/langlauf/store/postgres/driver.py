@@ -23,6 +23,7 @@ from langlauf.domain.overview import Backlog, Overview, StoreUsage
 from langlauf.domain.read_models import CancelRequest, JobFingerprint, JobView, MarkRead, QueueDepth, SweptJob
 from langlauf.domain.result import ReferencedPayloads
 from langlauf.domain.retention import HoldRequest, ResultGone, RetentionPolicy, RetentionReport
+from langlauf.domain.state import Status
 from langlauf.hints import Hints
 from langlauf.store.admin import AccessStore, DutyStore, OrgStore, WorkerStore
 from langlauf.store.blobs.large import LargePayloads
@@ -46,6 +47,7 @@ from langlauf.store.retention import retire
 from langlauf.store.rows import view_from_database
 from langlauf.store.standing_claims import StandingClaim, StandingClaims
 from langlauf.store.tools.store_copy import half_copied
+from langlauf.telemetry.metrics import count_end
 
 #: Operations per batch: while one batch is written the next one fills, and jobs do not all move in step.
 _MAX_BATCH = 250
@@ -156,7 +158,7 @@ class PostgresStore:
         claims: list[Claim] | None = None
         try:
             outcomes, rows = await self._connections["submit"].submit_and_claim(values, _claim_values(offer.request))
-            claims = [_claim_of(tuple(row)) for row in rows]
+            claims = self._claims_of(rows)
             announce(self._notifier, offer.request, claims)
         finally:
             self._standing.answer([offer], [claims])
@@ -172,9 +174,20 @@ class PostgresStore:
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
         rows = await self._connections["claim"].rows_once("claim", self._at, *_claim_values(request))
-        claims = [_claim_of(tuple(row)) for row in rows]
+        claims = self._claims_of(rows)
         announce(self._notifier, request, claims)
         return claims
+
+    def _claims_of(self, rows: Sequence[Any]) -> list[Claim]:
+        """Return the claims; a row without an attempt is a job that the claim canceled because it was too late."""
+        found = [_claim_of(tuple(row)) for row in rows]
+        for late in [one for one in found if one.lease.attempt == 0]:
+            announce(self._notifier, None, SweptJob(late.lease.org_id, late.lease.job_id, "canceled"))
+            count_end(late.analysis, Status.CANCELED, None)
+        return [one for one in found if one.lease.attempt > 0]
+
+    async def next_start(self) -> Instant | None:
+        return cast("Instant | None", await self._pool.call("next_start", self.clock.now()))
 
     async def claim_next(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> ClaimBatch:
         asked_at = monotonic()
@@ -264,6 +277,10 @@ class PostgresStore:
             swept += page
             if len(page) < limit:
                 break
+        late = [SweptJob(*row) for row in await connection.rows("sweep_times", self._at)]
+        for one in late:
+            announce(self._notifier, None, one)
+        swept += late
         await connection.call("tidy", self._at)
         await self._learn_time()
         return swept
@@ -350,7 +367,7 @@ def _claim_values(request: ClaimRequest) -> tuple[Any, ...]:
 
 def _claim_of(row: tuple[Any, ...]) -> Claim:
     (org_id, job_id, attempt, analysis, payload, started_at, expires_at, timeout_seconds, *rest) = row
-    progress_percent, retry_count, max_retries, trace_id, request_id, traceparent, tracestate = rest
+    progress_percent, retry_count, max_retries, trace_id, request_id, traceparent, tracestate, planned_at = rest
     return Claim(
         lease=Lease(org_id, job_id, attempt),
         analysis=analysis,
@@ -366,4 +383,5 @@ def _claim_of(row: tuple[Any, ...]) -> Claim:
         traceparent=traceparent,
         tracestate=tracestate,
         queued_at=made_at(job_id),
+        planned_at=planned_at,
     )

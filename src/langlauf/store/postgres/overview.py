@@ -77,6 +77,7 @@ async def backlog(pool: ReadPool, at: Instant | None, *, orgs: bool) -> Backlog:
     return Backlog(
         seen_at=seen.seen_at,
         waiting=waiting,
+        scheduled=dict(await pool.rows("scheduled_counts")),
         running=Counter(run.analysis for run in seen.runs),
         retrying=len(underway) - len(leases),
         oldest_waiting_at=min((queue.oldest_at for queue in queues if queue.oldest_at is not None), default=None),

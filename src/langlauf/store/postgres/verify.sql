@@ -38,7 +38,7 @@ SELECT job.org_id, job.job_id, 'ticket ' || job.ticket || ', its lane has given 
     || CASE job.priority_class WHEN 'expedite' THEN lane.expedite_head || ' to ' || lane.expedite_last
                                ELSE lane.default_head || ' to ' || lane.default_last END
 FROM jobs AS job JOIN lanes AS lane USING (org_id, analysis)
-WHERE job.started_at IS NULL AND job.finished_at IS NULL
+WHERE job.started_at IS NULL AND job.finished_at IS NULL AND job.ticket >= 0
   AND NOT CASE job.priority_class WHEN 'expedite' THEN job.ticket > lane.expedite_head AND job.ticket <= lane.expedite_last
                                   ELSE job.ticket > lane.default_head AND job.ticket <= lane.default_last END
 

@@ -12,7 +12,7 @@ from langlauf.domain.read_models import CancelRequest, JobView, MarkRead
 from langlauf.domain.retention import HoldRequest, ResultGone
 from langlauf.store.group_commit import Recording
 from langlauf.store.retention import RetireBatch
-from langlauf.store.sqlite import claim, end, record, retention, submit, sweep
+from langlauf.store.sqlite import claim, end, later_start, record, retention, submit, sweep
 from langlauf.store.sqlite.connection import RunRead
 from langlauf.store.sqlite.transaction import Row, Transaction
 
@@ -64,6 +64,7 @@ SINGLES: dict[type, Callable[[Transaction, Any], Any]] = {
     claim.RenewRequest: claim.renew,
     CancelRequest: end.cancel,
     sweep.SweepOne: sweep.sweep_one,
+    later_start.SettleTimes: later_start.settle_times,
 }
 #: Rare operations, which may change anything: the writer's cache is dropped after them.
 RARE: dict[type, Callable[[Transaction, Any], Any]] = {

@@ -9,7 +9,9 @@ from langlauf.domain.event import EventType
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.job import LONGEST_TIMEOUT
 from langlauf.store.sqlite.fair_choice import choose_jobs
+from langlauf.store.sqlite.later_start import settle_times
 from langlauf.store.sqlite.transaction import Row, Transaction
+from langlauf.telemetry.metrics import count_end
 
 #: The index of the analysis in a row of `claimable_jobs`.
 _ANALYSIS = 5
@@ -25,6 +27,9 @@ class RenewRequest(msgspec.Struct, frozen=True):
 def claim(tx: Transaction, request: ClaimRequest) -> list[Claim]:
     """Claim as many jobs as there are free slots, here and in the whole deployment."""
     tx.flush()
+    for late in settle_times(tx):
+        if view := tx.view(late.org_id, late.job_id):
+            count_end(view.job.analysis, view.job.status, None)
     expires_at = after(tx.now, request.lease_seconds)
     claims: list[Claim] = []
     for jobs in choose_jobs(tx, request):
@@ -51,7 +56,7 @@ def _deadline(claim: Claim) -> Instant:
 def _claim_of(tx: Transaction, row: Row, expires_at: Instant) -> Claim:
     """Return the claim of a picked job, with its event."""
     job, org, job_id, attempt, seq, analysis, timeout, percent, retries, max_retries, trace_id, request_id, *rest = row
-    queued_at, traceparent, tracestate, payload = rest
+    queued_at, traceparent, tracestate, planned_at, payload = rest
     kind = EventType.RUNNING if attempt == 1 else EventType.ATTEMPT_STARTED
     tx.event((job, org, job_id), seq, kind, "worker", f'{{"attempt":{attempt}}}')
     return Claim(
@@ -69,6 +74,7 @@ def _claim_of(tx: Transaction, row: Row, expires_at: Instant) -> Claim:
         traceparent=traceparent,
         tracestate=tracestate,
         queued_at=queued_at,
+        planned_at=planned_at,
     )
 
 

@@ -26,7 +26,7 @@ from langlauf.store.migrate import migrations_in
 from langlauf.store.protocol import TenantReads
 from langlauf.store.retention import retire
 from langlauf.store.rows import json_text
-from langlauf.store.sqlite import admin, claim, deliveries, overview, retention, sweep
+from langlauf.store.sqlite import admin, claim, deliveries, later_start, overview, retention, sweep
 from langlauf.store.sqlite.clock import SteadyClock
 from langlauf.store.sqlite.connection import applied_migrations
 from langlauf.store.sqlite.engine import SqliteEngine
@@ -106,6 +106,7 @@ class SqliteStore(SqliteEngine):
         try:
             async for taken in run.pages(self.clock.now(), grace_seconds=grace_seconds, backoff=backoff, limit=limit):
                 swept += taken
+            swept += await self._writes.do(later_start.SettleTimes())
             await self._writes.do(sweep.TidyLanes())
             await self._correct_clock()
         except StoreError as error:
@@ -141,6 +142,14 @@ class SqliteStore(SqliteEngine):
 
         run_long = run if self._long_reads is None else self._long_reads.run
         return SqliteTenantReads(org_id, run, self._queries, self.blobs, run_long=run_long)
+
+    async def next_start(self) -> Instant | None:
+        now = self.clock.now()
+
+        def read(connection: apsw.Connection) -> Instant | None:
+            return cast("Instant | None", connection.execute(self._queries["next_start"], {"now": now}).get)
+
+        return await self._read(read)
 
     async def depth(self) -> QueueDepth:
         now = self.clock.now()

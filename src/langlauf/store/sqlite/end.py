@@ -63,10 +63,10 @@ def write_end(
     if isinstance(outcome, Failed):
         return _failed(tx, lease, held, outcome)
     if isinstance(outcome, Canceled):
-        return _end_canceled(tx, held, outcome, actor=actor)
+        return end_canceled(tx, held, outcome, actor=actor)
     goes_on = _retry(tx, lease, held, outcome) if isinstance(outcome, Retry) else _give_back(tx, lease, held, outcome)
     # Refused although it holds its lease: a cancel was requested meanwhile, and the job must not continue.
-    return goes_on or _end_canceled(tx, held, Canceled(by="system", reason="canceled between attempts"), actor="system")
+    return goes_on or end_canceled(tx, held, Canceled(by="system", reason="canceled between attempts"), actor="system")
 
 
 def _failed(tx: Transaction, lease: Lease, held: dict[str, Any], outcome: Failed) -> bool:
@@ -152,7 +152,7 @@ def _give_back(tx: Transaction, lease: Lease, held: dict[str, Any], outcome: Rel
     return True
 
 
-def _end_canceled(
+def end_canceled(
     tx: Transaction,
     held: dict[str, Any],
     outcome: Canceled,
@@ -165,8 +165,10 @@ def _end_canceled(
     row = tx.one("end_canceled", **held, by=outcome.by, reason=outcome.reason, unheld=unheld)
     if row is None:
         return False
-    job, seq, analysis, by, reason, result_id, attempt = row
-    if attempt == 0:
+    job, seq, analysis, by, reason, result_id, attempt, ticket = row
+    if attempt == 0 and ticket < 0:
+        tx.scheduled(held["org"], analysis, -1)
+    elif attempt == 0:
         tx.waiting(held["org"], analysis, -1)
     elif leased:
         tx.running(analysis, -1)
@@ -187,7 +189,7 @@ def cancel(tx: Transaction, request: CancelRequest) -> JobView | None:
     else:
         outcome = Canceled(by=request.by, reason=request.reason)
         leased = view.lease_expires_at is not None
-        _end_canceled(tx, held, outcome, actor=actor, leased=leased, unheld=True)
+        end_canceled(tx, held, outcome, actor=actor, leased=leased, unheld=True)
     return tx.view(request.org_id, request.job_id)
 
 

@@ -254,7 +254,7 @@ def _heads(tx: Transaction, free: FreeSlots, org: int, starts: int, lanes: list[
         (not expedite, queued_at, job, analysis)
         for analysis, _ in lanes
         for job, expedite, queued_at in tx.rows(
-            "lane_heads", org=org, analysis=analysis, starts=min(starts, free.of(analysis))
+            "lane_heads", org=org, analysis=analysis, starts=min(starts, free.of(analysis)), now=tx.now
         )
     ]
     return [Startable(job, org, analysis) for _, _, job, analysis in sorted(heads)]

@@ -42,7 +42,7 @@ ORDER BY few.queued_at DESC, few.job_id DESC
 -- How many jobs are in a state, counted up to a limit.
 SELECT CASE
     WHEN :status = 'queued' THEN (
-        SELECT min(:most, coalesce(sum(lane.waiting), 0)) FROM lane_rows AS lane
+        SELECT min(:most, coalesce(sum(lane.waiting + lane.scheduled), 0)) FROM lane_rows AS lane
         WHERE lane.org = (SELECT org FROM orgs WHERE org_id = :org_id))
     WHEN :status IN ('running', 'partial') THEN (
         SELECT count(*) FROM (

@@ -83,6 +83,7 @@ def backlog(connection: apsw.Connection, queries: Mapping[str, str], now: Instan
     return Backlog(
         seen_at=now,
         waiting=dict(rows("backlog_waiting")),
+        scheduled=dict(rows("backlog_scheduled")),
         running={analysis: live for analysis, live, _, _ in running},
         retrying=retrying,
         oldest_waiting_at=oldest_waiting_at,

@@ -32,7 +32,7 @@ WHERE lane.waiting > 0 AND last.queued_at >= :since LIMIT :most
 -- name: all_waiting
 -- Tickets are given in the order of time.
 SELECT one.ticket, one.queued_at FROM job_rows AS one INDEXED BY idx_jobs_lane_head
-WHERE one.org = :org AND one.analysis = :analysis AND one.expedite = :expedite AND one.ticket < :behind
+WHERE one.org = :org AND one.analysis = :analysis AND one.expedite = :expedite AND one.ticket >= 0 AND one.ticket < :behind
   AND one.started_at IS NULL AND one.finished_at IS NULL
 ORDER BY one.ticket DESC LIMIT :most
 
@@ -40,10 +40,10 @@ ORDER BY one.ticket DESC LIMIT :most
 SELECT org.org_id, analysis.name, lane.waiting,
     (SELECT one.queued_at FROM job_rows AS one INDEXED BY idx_jobs_lane_head
      WHERE one.org = lane.org AND one.analysis = lane.analysis AND one.expedite = 1
-       AND one.started_at IS NULL AND one.finished_at IS NULL ORDER BY one.ticket LIMIT 1),
+       AND one.ticket >= 0 AND one.started_at IS NULL AND one.finished_at IS NULL ORDER BY one.ticket LIMIT 1),
     (SELECT one.queued_at FROM job_rows AS one INDEXED BY idx_jobs_lane_head
      WHERE one.org = lane.org AND one.analysis = lane.analysis AND one.expedite = 0
-       AND one.started_at IS NULL AND one.finished_at IS NULL ORDER BY one.ticket LIMIT 1)
+       AND one.ticket >= 0 AND one.started_at IS NULL AND one.finished_at IS NULL ORDER BY one.ticket LIMIT 1)
 FROM lane_rows AS lane INDEXED BY idx_lanes_turn
 CROSS JOIN orgs AS org ON org.org = lane.org CROSS JOIN analyses AS analysis ON analysis.analysis = lane.analysis
 WHERE lane.waiting > 0 LIMIT :most
@@ -61,15 +61,18 @@ LIMIT :most
 -- name: backlog_waiting
 SELECT name, waiting FROM analyses WHERE analysis > 0 OR waiting > 0
 
+-- name: backlog_scheduled
+SELECT name, scheduled FROM analyses WHERE analysis > 0 OR scheduled > 0
+
 -- name: backlog_oldest
 -- When the first of each lane and class was accepted: as many looks as lanes that wait.
 SELECT min(min(
     coalesce((SELECT one.queued_at FROM job_rows AS one INDEXED BY idx_jobs_lane_head
      WHERE one.org = lane.org AND one.analysis = lane.analysis AND one.expedite = 1
-       AND one.started_at IS NULL AND one.finished_at IS NULL ORDER BY one.ticket LIMIT 1), 1 << 62),
+       AND one.ticket >= 0 AND one.started_at IS NULL AND one.finished_at IS NULL ORDER BY one.ticket LIMIT 1), 1 << 62),
     coalesce((SELECT one.queued_at FROM job_rows AS one INDEXED BY idx_jobs_lane_head
      WHERE one.org = lane.org AND one.analysis = lane.analysis AND one.expedite = 0
-       AND one.started_at IS NULL AND one.finished_at IS NULL ORDER BY one.ticket LIMIT 1), 1 << 62)))
+       AND one.ticket >= 0 AND one.started_at IS NULL AND one.finished_at IS NULL ORDER BY one.ticket LIMIT 1), 1 << 62)))
 FROM lane_rows AS lane INDEXED BY idx_lanes_turn WHERE lane.waiting > 0
 
 -- name: backlog_running

@@ -120,7 +120,7 @@ WHERE lane.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND lane.waiting 
 -- Tickets are given in the order of time.
 SELECT one.ticket, one.queued_at FROM job_rows AS one INDEXED BY idx_jobs_lane_head
 WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id)
-  AND one.analysis = :analysis AND one.expedite = :expedite AND one.ticket < :behind
+  AND one.analysis = :analysis AND one.expedite = :expedite AND one.ticket >= 0 AND one.ticket < :behind
   AND one.started_at IS NULL AND one.finished_at IS NULL
 ORDER BY one.ticket DESC LIMIT :most
 
@@ -129,10 +129,10 @@ ORDER BY one.ticket DESC LIMIT :most
 SELECT :org_id, analysis.name, lane.waiting,
     (SELECT one.queued_at FROM job_rows AS one INDEXED BY idx_jobs_lane_head
      WHERE one.org = lane.org AND one.analysis = lane.analysis AND one.expedite = 1
-       AND one.started_at IS NULL AND one.finished_at IS NULL ORDER BY one.ticket LIMIT 1),
+       AND one.ticket >= 0 AND one.started_at IS NULL AND one.finished_at IS NULL ORDER BY one.ticket LIMIT 1),
     (SELECT one.queued_at FROM job_rows AS one INDEXED BY idx_jobs_lane_head
      WHERE one.org = lane.org AND one.analysis = lane.analysis AND one.expedite = 0
-       AND one.started_at IS NULL AND one.finished_at IS NULL ORDER BY one.ticket LIMIT 1)
+       AND one.ticket >= 0 AND one.started_at IS NULL AND one.finished_at IS NULL ORDER BY one.ticket LIMIT 1)
 FROM lane_rows AS lane JOIN analyses AS analysis USING (analysis)
 WHERE lane.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND lane.waiting > 0 LIMIT :most
 
@@ -163,7 +163,7 @@ CROSS JOIN (SELECT 'expedite' AS name, 1 AS expedite UNION ALL SELECT 'default',
 CROSS JOIN job_rows AS first ON first.job = (
     SELECT one.job FROM job_rows AS one INDEXED BY idx_jobs_lane_head
     WHERE one.org = lane.org AND one.analysis = lane.analysis AND one.expedite = class.expedite
-      AND one.started_at IS NULL AND one.finished_at IS NULL
+      AND one.ticket >= 0 AND one.started_at IS NULL AND one.finished_at IS NULL
     ORDER BY one.ticket LIMIT 1)
 CROSS JOIN job_rows AS last ON last.job = (
     SELECT one.job FROM job_rows AS one INDEXED BY idx_jobs_lane_head

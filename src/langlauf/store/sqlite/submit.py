@@ -90,7 +90,8 @@ class SubmitBatch:
         analysis = tx.analysis(new.job.analysis, make=True)
         expedite = int(new.job.priority_class == "expedite")
         # Times are the store's at the write, so that nothing of a job can seem to have happened before its submission.
-        ticket = tx.next_ticket(org, analysis, expedite)
+        later = new.job.run_at is not None and new.job.run_at > tx.now
+        ticket = -new.job.run_at if new.job.run_at and later else tx.next_ticket(org, analysis, expedite)
         job = replace(new.job, queued_at=tx.now, updated_at=tx.now, ticket=ticket)
         number = tx.next_job()
         in_row = len(new.payload) <= LARGEST_IN_ROW
@@ -100,16 +101,20 @@ class SubmitBatch:
             job.timeout_seconds, job.max_retries,
             job.trace_id, job.request_id, job.requested_by_user_id, job.api_key_id, job.estimated_seconds, job.retry_of,
             job.traceparent, job.tracestate, new.payload if in_row else None, job.label, job.tool_client,
+            job.run_at, job.start_by, job.schedule, job.planned_at,
         ))  # fmt: skip
         if not in_row:
             self._large.append((number, new.payload))
         tx.accepted[number] = (
             number, org, job.job_id, 1, 2, analysis, float(job.timeout_seconds), 0, 0, job.max_retries,
-            job.trace_id, job.request_id, tx.now, job.traceparent, job.tracestate, new.payload,
+            job.trace_id, job.request_id, tx.now, job.traceparent, job.tracestate, job.planned_at, new.payload,
         )  # fmt: skip
         self._by_input[job.org_id, job.analysis, job.request_payload_hash] = job
         self._add_rare(new, job, org, number)
-        tx.waiting(org, analysis, +1)
+        if later:
+            tx.scheduled(org, analysis, +1, job.run_at)
+        else:
+            tx.waiting(org, analysis, +1)
         facts = {"analysis": job.analysis} | ({"retry_of": job.retry_of} if job.retry_of else {})
         tx.event((number, org, job.job_id), 1, EventType.QUEUED, "user", facts)
         return job

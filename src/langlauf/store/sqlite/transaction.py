@@ -1,7 +1,7 @@
 """One write transaction: its queries, its instant, and the rows that are written together at its end."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import apsw
@@ -48,6 +48,8 @@ class Transaction:
         self._going_out: list[tuple[int, int, EventType]] = []
         self._touched: set[int] = set()
         self._waiting: Counter[tuple[int, int]] = Counter()
+        self._scheduled: Counter[tuple[int, int]] = Counter()
+        self._runs: dict[tuple[int, int], Instant] = {}
         self._running: Counter[int] = Counter()
         self._due: dict[tuple[int, int], Instant] = {}
         self._paces: defaultdict[int, list[float]] = defaultdict(list)
@@ -169,8 +171,20 @@ class Transaction:
     # -- queues --------------------------------------------------------------------------------------------------------
 
     def waiting(self, org: int, analysis: int, change: int) -> None:
-        """Count a job into or out of those that wait."""
+        """Count a job into or out of those that wait in line."""
         self._waiting[org, analysis] += change
+        self._count_waiting(org, analysis, change)
+
+    def scheduled(self, org: int, analysis: int, change: int, run_at: Instant | None = None) -> None:
+        """Count a job into or out of those that wait for their time, which is `run_at`."""
+        lane = (org, analysis)
+        self._scheduled[lane] += change
+        if run_at is not None:
+            self._runs[lane] = min(run_at, self._runs.get(lane, run_at))
+        self._count_waiting(org, analysis, change)
+
+    def _count_waiting(self, org: int, analysis: int, change: int) -> None:
+        """Limits of the queue count both."""
         cache = self.cache
         if cache.waiting is not None:
             cache.waiting += change
@@ -194,9 +208,9 @@ class Transaction:
         """Return how many jobs wait, of one org and in all, those of this transaction included."""
         cache = self.cache
         if cache.waiting is None:
-            cache.waiting = self._number("waiting_of_all") + self._waiting.total()
+            cache.waiting = self._number("waiting_of_all") + self._waiting.total() + self._scheduled.total()
         if org not in cache.waiting_orgs:
-            here = sum(change for (other, _), change in self._waiting.items() if other == org)
+            here = sum(change for (other, _), change in self._uncounted() if other == org)
             cache.waiting_orgs[org] = self._number("waiting_of_org", org=org) + here
         return cache.waiting_orgs[org], cache.waiting
 
@@ -204,9 +218,14 @@ class Transaction:
         """Return how many jobs of an analysis wait, over all orgs, those of this transaction included."""
         known = self.cache.waiting_analyses
         if analysis not in known:
-            here = sum(change for (_, other), change in self._waiting.items() if other == analysis)
+            here = sum(change for (_, other), change in self._uncounted() if other == analysis)
             known[analysis] = self._number("waiting_of_analysis", analysis=analysis) + here
         return known[analysis]
+
+    def _uncounted(self) -> Iterator[tuple[tuple[int, int], int]]:
+        """Yield the changes that are not written yet, by lane."""
+        yield from self._waiting.items()
+        yield from self._scheduled.items()
 
     def running_of_all(self) -> int:
         """Return how many jobs run, those included whose lease has ended and that no sweep has taken yet."""
@@ -257,10 +276,21 @@ class Transaction:
             ]
             if changes:
                 self.connection.executemany(self._queries[statement], changes)
+        if self._scheduled:
+            self._write_scheduled()
         due, self._due = self._due, {}
         for (org, analysis), at in due.items():
             self.run("lane_due_by", org=org, analysis=analysis, due_at=at)
         self._write_counts(waiting)
+
+    def _write_scheduled(self) -> None:
+        runs, self._runs = self._runs, {}
+        for (org, analysis), change in self._scheduled.items():
+            lane = {"org": org, "analysis": analysis, "change": change}
+            if (org, analysis) in runs:
+                self.run("lane_schedule", **lane, run_at=runs[org, analysis])
+            elif change:
+                self.run("lane_unschedule", **lane)
 
     def _write_log(self) -> None:
         self.write_snapshots()
@@ -291,9 +321,12 @@ class Transaction:
                 self.connection.execute(self._queries["fill_outbox"], dict(zip(_OUTGOING, row, strict=True)))
 
     def _write_counts(self, waiting: Counter[tuple[int, int]]) -> None:
-        changes: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])
+        changes: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
         for (_, analysis), change in waiting.items():
             changes[analysis][0] += change
+        scheduled, self._scheduled = self._scheduled, Counter()
+        for (_, analysis), change in scheduled.items():
+            changes[analysis][2] += change
         running, self._running = self._running, Counter()
         for analysis, change in running.items():
             changes[analysis][1] += change

@@ -4,7 +4,7 @@
 SELECT 1 FROM job_rows WHERE job_id = :job_id
 
 -- name: last_given_ticket
-SELECT coalesce(max(ticket), 0) FROM jobs
+SELECT max(coalesce(max(ticket), 0), 0) FROM jobs
 WHERE org_id = :org_id AND analysis = :analysis AND priority_class = :priority_class AND started_at IS NULL AND finished_at IS NULL
 
 -- name: put_rows
@@ -28,19 +28,21 @@ UPDATE orgs SET version = version + 1
 
 -- name: recount_lanes
 -- Lanes as the jobs say. An org that has waiting jobs keeps its turn; one that had none joins where the virtual clock stands.
-INSERT INTO lane_rows (org, analysis, waiting, virtual_start, served, due_at)
-SELECT job.org, job.analysis, sum(job.started_at IS NULL),
+INSERT INTO lane_rows (org, analysis, waiting, scheduled, next_run_at, virtual_start, served, due_at)
+SELECT job.org, job.analysis, sum(job.started_at IS NULL AND job.ticket >= 0), sum(job.started_at IS NULL AND job.ticket < 0),
+    min(-job.ticket) FILTER (WHERE job.started_at IS NULL AND job.ticket < 0),
     coalesce((SELECT max(mine.virtual_start) FROM lane_rows AS mine WHERE mine.org = job.org AND mine.waiting > 0),
         max((SELECT virtual_now FROM lane_clock),
             coalesce((SELECT max(mine.virtual_start) FROM lane_rows AS mine WHERE mine.org = job.org), 0))),
     coalesce((SELECT max(mine.served) FROM lane_rows AS mine WHERE mine.org = job.org), 0), min(job.next_attempt_at)
 FROM job_rows AS job INDEXED BY idx_jobs_duplicates WHERE job.finished_at IS NULL GROUP BY job.org, job.analysis
 ON CONFLICT (org, analysis) DO UPDATE SET
-    waiting = excluded.waiting, virtual_start = excluded.virtual_start, served = excluded.served, due_at = excluded.due_at
+    waiting = excluded.waiting, scheduled = excluded.scheduled, next_run_at = excluded.next_run_at, virtual_start = excluded.virtual_start, served = excluded.served, due_at = excluded.due_at
 
 -- name: recount_waiting
 UPDATE analyses SET running = 0, waiting = (
-    SELECT coalesce(sum(lane.waiting), 0) FROM lane_rows AS lane WHERE lane.analysis = analyses.analysis AND lane.waiting > 0)
+    SELECT coalesce(sum(lane.waiting), 0) FROM lane_rows AS lane WHERE lane.analysis = analyses.analysis AND lane.waiting > 0),
+    scheduled = (SELECT coalesce(sum(lane.scheduled), 0) FROM lane_rows AS lane WHERE lane.analysis = analyses.analysis)
 
 -- name: recount_running
 UPDATE analyses SET running = runs.leased

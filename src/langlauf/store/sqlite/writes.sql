@@ -33,16 +33,17 @@ SELECT ?1, (SELECT job_id FROM job_rows INDEXED BY idx_jobs_duplicates
             LIMIT 1)
 
 -- name: waiting_of_org
-SELECT coalesce(sum(waiting), 0) FROM lane_rows WHERE org = :org
+-- Those that wait for their time count against a quota as well.
+SELECT coalesce(sum(waiting + scheduled), 0) FROM lane_rows WHERE org = :org
 
 -- name: waiting_of_analysis
-SELECT waiting FROM analyses WHERE analysis = :analysis
+SELECT waiting + scheduled FROM analyses WHERE analysis = :analysis
 
 -- name: waiting_of_all
-SELECT coalesce(sum(waiting), 0) FROM analyses
+SELECT coalesce(sum(waiting + scheduled), 0) FROM analyses
 
 -- name: last_ticket
-SELECT coalesce(max(ticket), 0) FROM job_rows INDEXED BY idx_jobs_lane_head
+SELECT max(coalesce(max(ticket), 0), 0) FROM job_rows INDEXED BY idx_jobs_lane_head
 WHERE org = :org AND analysis = :analysis AND expedite = :expedite AND started_at IS NULL AND finished_at IS NULL
 
 -- name: last_job
@@ -52,8 +53,9 @@ SELECT coalesce(max(job), 0) FROM job_rows
 INSERT INTO job_rows (
     job, org, analysis, job_id, status, expedite, ticket, queued_at, updated_at, payload_hash, payload_ref, timeout_seconds,
     max_retries, trace_id, request_id, requested_by_user_id, api_key_id, estimated_seconds, retry_of, traceparent, tracestate, input,
-    label, tool_client)
-VALUES (?1, ?2, ?3, ?4, 'queued', ?5, ?6, ?7, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)
+    label, tool_client, run_at, start_by, schedule, planned_at)
+VALUES (?1, ?2, ?3, ?4, 'queued', ?5, ?6, ?7, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22,
+    ?23, ?24, ?25, ?26)
 
 -- name: insert_large_input
 INSERT INTO inputs (job, input) VALUES (?, ?)
@@ -97,7 +99,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 UPDATE orgs SET version = version + 1 WHERE org = ?
 
 -- name: count_jobs
-UPDATE analyses SET waiting = waiting + ?1, running = running + ?2 WHERE analysis = ?3
+UPDATE analyses SET waiting = waiting + ?1, running = running + ?2, scheduled = scheduled + ?3 WHERE analysis = ?4
 
 -- name: lane_join
 -- An org that has waiting jobs keeps its place; one that had none joins where the virtual clock stands, not where it left. All
@@ -118,6 +120,54 @@ UPDATE lane_rows SET waiting = waiting + :change WHERE org = :org AND analysis =
 -- The first job of a lane that had started may go on at this time, or at the one that is known.
 INSERT INTO lane_rows (org, analysis, due_at) VALUES (:org, :analysis, :due_at)
 ON CONFLICT (org, analysis) DO UPDATE SET due_at = min(coalesce(due_at, excluded.due_at), excluded.due_at)
+
+-- name: lane_schedule
+-- Jobs that wait for their time are not in line. The first of them may join it then, or the one that is known.
+INSERT INTO lane_rows (org, analysis, scheduled, next_run_at) VALUES (:org, :analysis, :change, :run_at)
+ON CONFLICT (org, analysis) DO UPDATE SET
+    scheduled = scheduled + excluded.scheduled, next_run_at = min(coalesce(next_run_at, excluded.next_run_at), excluded.next_run_at)
+
+-- name: lane_unschedule
+UPDATE lane_rows SET scheduled = scheduled + :change WHERE org = :org AND analysis = :analysis
+
+-- name: lanes_to_run
+-- The lanes with jobs whose time has come, the longest due first. A lane may say so too early, never too late.
+SELECT org, analysis FROM lane_rows WHERE next_run_at <= :now ORDER BY next_run_at LIMIT :lanes
+
+-- name: jobs_to_run
+SELECT job, expedite, ticket FROM job_rows INDEXED BY idx_jobs_lane_head
+WHERE org = :org AND analysis = :analysis AND expedite = :expedite AND ticket >= -:now AND ticket < 0
+  AND started_at IS NULL AND finished_at IS NULL
+ORDER BY ticket DESC LIMIT :most
+
+-- name: enter_line
+UPDATE job_rows SET ticket = ?2 WHERE job = ?1 AND ticket < 0 AND status = 'queued'
+
+-- name: lane_next_run
+-- When the first that is left has its time.
+UPDATE lane_rows SET next_run_at = (
+    SELECT min((
+        SELECT -one.ticket FROM job_rows AS one INDEXED BY idx_jobs_lane_head
+        WHERE one.org = :org AND one.analysis = :analysis AND one.expedite = class.expedite AND one.ticket < 0
+          AND one.started_at IS NULL AND one.finished_at IS NULL
+        ORDER BY one.ticket DESC LIMIT 1))
+    FROM (SELECT 0 AS expedite UNION ALL SELECT 1) AS class)
+WHERE org = :org AND analysis = :analysis
+
+-- name: late_jobs
+-- What should have started by now.
+SELECT org, job_id FROM job_rows INDEXED BY idx_jobs_start_by
+WHERE start_by <= :now AND started_at IS NULL AND finished_at IS NULL ORDER BY start_by LIMIT :most
+
+-- name: next_start
+-- The next time after now at which a job may start, or is too late: the first of each kind.
+SELECT min(at) FROM (
+    SELECT min(next_run_at) AS at FROM lane_rows WHERE next_run_at > :now
+    UNION ALL
+    SELECT min(start_by) FROM job_rows INDEXED BY idx_jobs_start_by WHERE start_by > :now AND started_at IS NULL AND finished_at IS NULL
+    UNION ALL
+    SELECT min(lane.due_at) FROM analyses CROSS JOIN lane_rows AS lane INDEXED BY idx_lanes_due
+    WHERE lane.analysis = analyses.analysis AND lane.due_at > :now)
 
 -- name: running_of_all
 -- How many jobs run, including expired leases that are not swept yet.
@@ -160,10 +210,13 @@ WHERE analysis = :analysis AND waiting > 0 AND org NOT IN (SELECT value FROM jso
 ORDER BY virtual_start, served, org LIMIT :lanes
 
 -- name: lane_heads
--- The waiting jobs of a lane whose turn is next.
-SELECT job, expedite, queued_at FROM job_rows INDEXED BY idx_jobs_lane_head
-WHERE org = :org AND analysis = :analysis AND started_at IS NULL AND finished_at IS NULL
-ORDER BY expedite DESC, ticket LIMIT :starts
+-- The waiting jobs of a lane whose turn is next, those in line: not what waits for its time, nor what should have started before.
+-- The scan is in the order of turns: ORDER BY would sort all of the lane.
+SELECT one.job, one.expedite, max(one.queued_at, coalesce(one.run_at, 0))
+FROM (SELECT 1 AS expedite UNION ALL SELECT 0) AS class CROSS JOIN job_rows AS one INDEXED BY idx_jobs_lane_head
+WHERE one.org = :org AND one.analysis = :analysis AND one.expedite = class.expedite AND one.ticket >= 0
+  AND one.started_at IS NULL AND one.finished_at IS NULL AND (one.start_by IS NULL OR one.start_by > :now)
+LIMIT :starts
 
 -- name: clock_advance
 -- The virtual clock follows the turns, and counts the served orgs.
@@ -176,7 +229,7 @@ UPDATE lane_rows SET virtual_start = :virtual_start, served = (SELECT served FRO
 -- name: claimable_jobs
 -- The values of a claim. Attempt and event are those of the attempt that is about to start.
 SELECT job, org, job_id, attempt + 1, event_seq + 1, analysis, timeout_seconds, progress_percent, retry_count, max_retries,
-    trace_id, request_id, queued_at, traceparent, tracestate,
+    trace_id, request_id, queued_at, traceparent, tracestate, planned_at,
     coalesce(input, (SELECT large.input FROM inputs AS large WHERE large.job = job_rows.job))
 FROM job_rows WHERE job = ?
 
@@ -197,7 +250,7 @@ UPDATE job_rows SET
     deadline_at = ?5,
     event_seq = event_seq + 1,
     updated_at = ?2
-WHERE job = ?1 AND (status = 'queued' OR (status IN ('running', 'partial') AND next_attempt_at <= ?2))
+WHERE job = ?1 AND ((status = 'queued' AND ticket >= 0) OR (status IN ('running', 'partial') AND next_attempt_at <= ?2))
 
 -- name: renew_lease
 -- An expired lease cannot be renewed, even if the job was not swept yet.
@@ -322,7 +375,7 @@ UPDATE job_rows SET
     worker_id = NULL, lease_expires_at = NULL, deadline_at = NULL
 WHERE job_id = :job_id AND org = :org AND status IN ('queued', 'running', 'partial')
   AND (:unheld AND (lease_expires_at IS NULL OR lease_expires_at <= :now) OR {fence})
-RETURNING job, event_seq, analysis, canceled_by, cancel_reason, result_id, attempt
+RETURNING job, event_seq, analysis, canceled_by, cancel_reason, result_id, attempt, ticket
 
 -- name: request_cancel
 UPDATE job_rows SET
@@ -353,7 +406,7 @@ WHERE job_id = :job_id AND org = :org AND attempt = :attempt AND lease_expires_a
 -- name: tidy_lanes
 -- A lane that is empty and behind the virtual clock holds no information: its org would join at the clock anyway.
 DELETE FROM lane_rows
-WHERE waiting = 0 AND due_at IS NULL AND virtual_start <= (SELECT virtual_now FROM lane_clock)
+WHERE waiting = 0 AND scheduled = 0 AND due_at IS NULL AND virtual_start <= (SELECT virtual_now FROM lane_clock)
 
 -- name: pace_update
 UPDATE analyses SET

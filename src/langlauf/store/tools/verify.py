@@ -93,12 +93,13 @@ RULES: dict[str, Rule] = {
         "No lane of deliveries that is not paused lies still for longer than two sweeps.", warning=True
     ),
     "lane_counts": Rule(
-        "A lane counts as many waiting and running jobs as there are, and an analysis as many as its lanes."
+        "A lane counts as many waiting, scheduled and running jobs as there are, and an analysis as many as its lanes."
     ),
     "lane_tickets": Rule(
         "Each waiting job has a ticket of its own, among those that its lane has given and not called."
     ),
-    "lane_due": Rule("A lane knows of every job that waits for its next attempt."),
+    "lane_due": Rule("A lane knows of every job that waits for its next attempt, or for its time."),
+    "start_times": Rule("No job started before its time, or more than a second after it was too late."),
     "idempotency_keys": Rule("An idempotency key points to a job with the same payload hash."),
     "kept_marks": Rule("A job whose events or results retention looks for no more has none."),
     "feed_places": Rule(

@@ -339,8 +339,21 @@ SELECT org_id, CAST(NULL AS text), 'lane ' || analysis || ' counts ' || sum(coun
     SELECT org_id, analysis, waiting AS counted, 0 AS waits FROM lanes
     UNION ALL
     SELECT org_id, analysis, 0, count(*) FROM jobs
-    WHERE started_at IS NULL AND finished_at IS NULL GROUP BY org_id, analysis) AS lane
+    WHERE started_at IS NULL AND finished_at IS NULL AND ticket >= 0 GROUP BY org_id, analysis) AS lane
 GROUP BY org_id, analysis HAVING sum(counted) <> sum(waits)
+UNION ALL
+SELECT org_id, CAST(NULL AS text), 'lane ' || analysis || ' counts ' || sum(counted) || ' scheduled, there are ' || sum(waits) FROM (
+    SELECT org_id, analysis, scheduled AS counted, 0 AS waits FROM lanes
+    UNION ALL
+    SELECT org_id, analysis, 0, count(*) FROM jobs
+    WHERE started_at IS NULL AND finished_at IS NULL AND ticket < 0 GROUP BY org_id, analysis) AS lane
+GROUP BY org_id, analysis HAVING sum(counted) <> sum(waits)
+UNION ALL
+SELECT CAST(NULL AS text), CAST(NULL AS text), analysis || ' counts ' || sum(counted) || ' scheduled, its lanes ' || sum(lane) FROM (
+    SELECT analysis, scheduled AS counted, 0 AS lane FROM waiting_counts
+    UNION ALL
+    SELECT analysis, 0, scheduled FROM lanes) AS counts
+GROUP BY analysis HAVING sum(counted) <> sum(lane)
 UNION ALL
 SELECT CAST(NULL AS text), CAST(NULL AS text), analysis || ' counts ' || sum(counted) || ', its lanes ' || sum(lane) FROM (
     SELECT analysis, waiting AS counted, 0 AS lane FROM waiting_counts
@@ -355,11 +368,26 @@ SELECT org_id, job_id, 'next_attempt_at ' || next_attempt_at || ', lane due ' ||
         (SELECT lane.due_at FROM lanes AS lane WHERE lane.org_id = job.org_id AND lane.analysis = job.analysis) AS due_at
     FROM jobs AS job WHERE next_attempt_at IS NOT NULL) AS waiting
 WHERE due_at IS NULL OR next_attempt_at < due_at
+UNION ALL
+SELECT org_id, job_id, 'run_at ' || -ticket || ', lane next ' || coalesce(CAST(next_run_at AS text), 'never') FROM (
+    SELECT org_id, job_id, ticket,
+        (SELECT lane.next_run_at FROM lanes AS lane WHERE lane.org_id = job.org_id AND lane.analysis = job.analysis) AS next_run_at
+    FROM jobs AS job WHERE started_at IS NULL AND finished_at IS NULL AND ticket < 0) AS scheduled
+WHERE next_run_at IS NULL OR -ticket < next_run_at
+
+-- name: start_times
+-- A worker may take a moment from the claim to the start.
+SELECT org_id, job_id, 'run_at ' || coalesce(CAST(run_at AS text), 'null') || ', start_by ' || coalesce(CAST(start_by AS text), 'null')
+    || ', ticket ' || ticket || ', started_at ' || coalesce(CAST(started_at AS text), 'null')
+FROM jobs AS job
+WHERE imported_at IS NULL AND (started_at < run_at OR started_at > start_by + 1000000
+    OR (status = 'queued' AND ticket < 0 AND (run_at IS NULL OR ticket <> -run_at))
+    OR (attempt > 0 AND ticket < 0))
 
 -- name: lane_tickets
 SELECT org_id, CAST(NULL AS text),
     'lane ' || analysis || ', ' || priority_class || ': ticket ' || ticket || ' is given ' || count(*) || ' times'
-FROM jobs WHERE started_at IS NULL AND finished_at IS NULL
+FROM jobs WHERE started_at IS NULL AND finished_at IS NULL AND ticket >= 0
 GROUP BY org_id, analysis, priority_class, ticket HAVING count(*) > 1
 
 -- name: all_jobs

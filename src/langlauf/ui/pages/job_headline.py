@@ -86,6 +86,8 @@ def job_headline(observed: JobObservation, settings: Settings, language: Languag
 def _headline_text(job: JobRecord, shown: str, language: Language) -> Markup:
     if shown == "backoff" and job.next_attempt_at is not None:
         return language.text("job.starts_at", time=time_tag(job.next_attempt_at))
+    if shown == "scheduled" and job.run_at is not None:
+        return language.text("job.scheduled_for", time=time_tag(job.run_at))
     return language.text(f"state.{shown}")
 
 
@@ -106,6 +108,8 @@ def _explanations(observed: JobObservation, shown: str, settings: Settings, lang
         return [text("job.no_worker")]
     if shown == "queued" and observed.ahead is not None:
         lines.append(text("job.ahead", count=observed.ahead) if observed.ahead else text("job.next_in_line"))
+    if shown in ("queued", "scheduled") and job.start_by is not None:
+        lines.append(text("job.start_by", time=time_tag(job.start_by)))
     if shown == "backoff":
         lines.append(text("job.next_after", attempt=job.attempt + 1, count=job.retry_count, most=job.max_retries))
     if shown == "silent" and observed.view.lease_expires_at is not None:

@@ -67,7 +67,8 @@ class StateDoc(msgspec.Struct, frozen=True):
 
 #: In the order of a job's life.
 STATE_ORDER = (
-    "queued", "running", "partial", "silent", "backoff", "waiting", "canceling", "completed", "failed", "canceled",
+    "scheduled", "queued", "running", "partial", "silent", "backoff", "waiting", "canceling",
+    "completed", "failed", "canceled",
 )  # fmt: skip
 
 
@@ -89,7 +90,8 @@ def state_docs() -> list[StateDoc]:
 def _phases_of(status: Status) -> list[Phase]:
     if status in TERMINAL:
         return [Phase.DONE]
-    return [Phase.WAITING] if status is Status.QUEUED else [phase for phase in Phase if phase is not Phase.DONE]
+    queued = [Phase.SCHEDULED, Phase.WAITING]
+    return queued if status is Status.QUEUED else [one for one in Phase if one not in (Phase.SCHEDULED, Phase.DONE)]
 
 
 class StatesPage:

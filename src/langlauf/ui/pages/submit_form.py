@@ -97,7 +97,9 @@ RETRIES = FormField(
     name="max_retries", prefix="option", kind=FieldKind.WHOLE, limits={"min": "0", "max": "100", "step": "1"}
 )
 DUPLICATE = FormField(name="allow_duplicate", prefix="option", kind=FieldKind.FLAG)
-OPTION_FIELDS = (TIMEOUT, PRIORITY, RETRIES, DUPLICATE)
+DELAY = FormField(name="delay_seconds", prefix="option", kind=FieldKind.TEXT, examples=("10m", "2h"))
+RUN_AT = FormField(name="run_at", prefix="option", kind=FieldKind.TEXT, examples=("2027-01-31T06:00:00+01:00",))
+OPTION_FIELDS = (DELAY, RUN_AT, TIMEOUT, PRIORITY, RETRIES, DUPLICATE)
 #: Where to send a notification of the end.
 EMAIL = FormField(name="email", prefix="option", kind=FieldKind.TEXT, examples=("name@example.org",))
 WEBHOOK = FormField(name="webhook", prefix="option", kind=FieldKind.TEXT, examples=("https://example.org/hooks",))
@@ -151,6 +153,7 @@ def request_body(card: AnalysisCard, values: Mapping[str, Any], fields: Mapping[
     }
     if retries:
         mode["max_retries"] = int(retries) if re.fullmatch(r"-?[0-9]{1,9}", retries) else retries
+    mode |= {entry.name: text for entry in (DELAY, RUN_AT) if (text := given[entry.name])}
     notify = {entry.name: text for entry in NOTIFY_FIELDS if (text := fields.get(entry.html_name, "").strip())}
     if notify:
         mode["notify"] = notify

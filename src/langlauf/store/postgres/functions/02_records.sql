@@ -158,7 +158,7 @@ SELECT {job_names}, lease_expires_at, job, result FROM jobs;
 CREATE TYPE claimed AS (
     org_id text, job_id text, attempt integer, analysis text, payload text, started_at bigint, expires_at bigint,
     timeout_seconds float8, progress_percent integer, retry_count integer, max_retries integer, trace_id text,
-    request_id text, traceparent text, tracestate text
+    request_id text, traceparent text, tracestate text, planned_at bigint
 );
 
 -- The state of one claim: free slots in all, by analysis and by org. A NULL room has no limit.
@@ -179,6 +179,8 @@ CREATE TYPE claim_state AS (
     held       text[],
     backs      boolean,
     dues       boolean,
+    -- orgs with jobs whose time has come, or that should have started by now
+    timed      text[],
     -- whether another pass may find more
     again      boolean,
     -- claimed so far

@@ -1,5 +1,14 @@
 -- Lanes: which jobs wait, whose turn it is, and how many wait and run in all.
 
+-- Adds to the counts of jobs in line and of those that wait for their time, in the shard of this connection.
+CREATE OR REPLACE FUNCTION count_scheduled(names text[], waits bigint[], times bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO waiting_counts AS mine (analysis, shard, waiting, scheduled)
+    SELECT name, pg_backend_pid() % 32, sum(wait), sum(scheduled) FROM unnest(names, waits, times) AS new (name, wait, scheduled)
+    GROUP BY name HAVING sum(wait) <> 0 OR sum(scheduled) <> 0 ORDER BY name
+    ON CONFLICT (analysis, shard) DO UPDATE SET waiting = mine.waiting + excluded.waiting, scheduled = mine.scheduled + excluded.scheduled;
+END $$;
+
 -- Adds to the counts of waiting and leased jobs, in the shard of this connection.
 CREATE OR REPLACE FUNCTION count_jobs(names text[], waits bigint[], leases bigint[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -37,13 +46,23 @@ BEGIN
 END $$;
 
 -- Adds accepted jobs to their lanes. An org with waiting jobs keeps its turn; another joins at the virtual clock. All lanes of
--- an org have the same turn.
+-- an org have the same turn. Jobs with a negative ticket wait for their time, and are not in line.
 CREATE OR REPLACE FUNCTION join_lanes(org_ids text[], names text[], classes text[], answers text[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
+    IF array_to_string(answers, ',') LIKE '% -%' THEN
+        WITH later AS (
+            SELECT org_id, analysis, count(*) AS jobs, min(-split_part(answer, ' ', 3)::bigint) AS run_at
+            FROM unnest(org_ids, names, answers) AS wish (org_id, analysis, answer)
+            WHERE answer LIKE 'accepted % -%' GROUP BY org_id, analysis)
+        UPDATE lanes SET scheduled = scheduled + later.jobs, next_run_at = least(lanes.next_run_at, later.run_at)
+        FROM later WHERE lanes.org_id = later.org_id AND lanes.analysis = later.analysis;
+        PERFORM count_scheduled(array_agg(name), array_agg(0::bigint), array_agg(1::bigint))
+        FROM unnest(names, answers) AS wish (name, answer) WHERE answer LIKE 'accepted % -%' HAVING count(*) > 0;
+    END IF;
     WITH new AS (
         SELECT org_id, analysis, count(*) AS jobs, count(*) FILTER (WHERE class = 'expedite') AS urgent
         FROM unnest(org_ids, names, classes, answers) AS wish (org_id, analysis, class, answer)
-        WHERE answer LIKE 'accepted %' GROUP BY org_id, analysis),
+        WHERE answer LIKE 'accepted %' AND answer NOT LIKE '% -%' GROUP BY org_id, analysis),
     turns AS (
         SELECT org_id, coalesce(max(virtual_start) FILTER (WHERE waiting > 0), greatest((SELECT virtual_now FROM lane_clock), max(virtual_start))) AS turn,
             max(served) AS served
@@ -75,6 +94,59 @@ BEGIN
             default_head = head_of(org_id, analysis, 'default', default_head, default_last)
         WHERE org_id = gone.org_id AND analysis = gone.analysis;
     END LOOP;
+END $$;
+
+-- Lets jobs of locked orgs into the line whose time has come, in the order of their times; the rest is left to the next call.
+CREATE OR REPLACE FUNCTION enter_line(now bigint, org_ids text[], most integer) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    lane_orgs text[];
+    lane_names text[];
+    classes text[];
+    ids uuid[];
+BEGIN
+    SELECT array_agg(org_id), array_agg(analysis) INTO lane_orgs, lane_names
+    FROM lanes WHERE org_id = ANY (org_ids) AND next_run_at <= now;
+    IF lane_orgs IS NULL THEN
+        RETURN;
+    END IF;
+    SELECT array_agg(one.job), array_agg(lane.org_id), array_agg(lane.analysis), array_agg(class.name) INTO ids, org_ids, lane_names, classes
+    FROM unnest(lane_orgs, lane_names) AS lane (org_id, analysis)
+    CROSS JOIN (VALUES ('expedite'), ('default')) AS class (name)
+    CROSS JOIN LATERAL (
+        SELECT job FROM job_rows AS jobs
+        WHERE jobs.org_id = lane.org_id AND jobs.analysis = lane.analysis AND jobs.priority_class = class.name
+          AND jobs.ticket BETWEEN -now AND -1 AND jobs.started_at IS NULL AND jobs.finished_at IS NULL
+        ORDER BY jobs.ticket DESC LIMIT most FOR NO KEY UPDATE SKIP LOCKED) AS one;
+    IF ids IS NOT NULL THEN
+        WITH numbered AS MATERIALIZED (
+            SELECT due.job, CASE due.class WHEN 'expedite' THEN lane.expedite_last ELSE lane.default_last END
+                + row_number() OVER (PARTITION BY due.org_id, due.analysis, due.class ORDER BY jobs.ticket DESC, due.job) AS ticket
+            FROM unnest(ids, org_ids, lane_names, classes) AS due (job, org_id, analysis, class)
+            JOIN lanes AS lane ON lane.org_id = due.org_id AND lane.analysis = due.analysis
+            JOIN job_rows AS jobs ON jobs.job = due.job)
+        UPDATE job_rows AS jobs SET ticket = numbered.ticket FROM numbered
+        WHERE jobs.job = numbered.job AND jobs.ticket < 0 AND jobs.status = 'queued';
+        PERFORM join_lanes(org_ids, lane_names, classes, array_fill('accepted'::text || ' 0 0', ARRAY[cardinality(ids)]));
+        UPDATE lanes SET scheduled = scheduled - entered.jobs
+        FROM (SELECT org_id, analysis, count(*) AS jobs FROM unnest(org_ids, lane_names) AS due (org_id, analysis)
+              GROUP BY org_id, analysis) AS entered
+        WHERE lanes.org_id = entered.org_id AND lanes.analysis = entered.analysis;
+        PERFORM count_scheduled(lane_names, array_fill(0::bigint, ARRAY[cardinality(ids)]), array_fill(-1::bigint, ARRAY[cardinality(ids)]));
+    END IF;
+    PERFORM correct_next_run(lane_orgs);
+END $$;
+
+-- Updates when the first job of each lane of these orgs that waits for its time has it.
+CREATE OR REPLACE FUNCTION correct_next_run(org_ids text[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE lanes SET next_run_at = (
+        SELECT min(first.run_at) FROM (VALUES ('expedite'), ('default')) AS class (name)
+        CROSS JOIN LATERAL (
+            SELECT -jobs.ticket AS run_at FROM job_rows AS jobs
+            WHERE jobs.org_id = lanes.org_id AND jobs.analysis = lanes.analysis AND jobs.priority_class = class.name
+              AND jobs.ticket < 0 AND jobs.started_at IS NULL AND jobs.finished_at IS NULL
+            ORDER BY jobs.ticket DESC LIMIT 1) AS first)
+    WHERE org_id = ANY (org_ids) AND next_run_at IS NOT NULL;
 END $$;
 
 -- The ticket before the first waiting job of a lane and class.
@@ -148,6 +220,7 @@ DECLARE
     clock bigint := (SELECT virtual_now FROM lane_clock);
     analyses text[];
     changes bigint[];
+    times bigint[];
 BEGIN
     PERFORM lock_lanes(org_ids, names);
     WITH named AS (SELECT DISTINCT * FROM unnest(org_ids, names) AS lane (org_id, analysis)),
@@ -157,15 +230,17 @@ BEGIN
         FROM lanes WHERE org_id = ANY (org_ids) GROUP BY org_id),
     counted AS (
         SELECT org_id, analysis, count(*) FILTER (WHERE waits) AS waiting, min(next_attempt_at) AS due_at,
+            count(*) FILTER (WHERE scheduled) AS scheduled, min(-ticket) FILTER (WHERE scheduled) AS next_run_at,
             min(next_attempt_at) FILTER (WHERE NOT coalesce(last_retry_at >= attempt_started_at, false)) AS back_at,
             min(ticket) FILTER (WHERE waits AND urgent) AS urgent_first, max(ticket) FILTER (WHERE waits AND urgent) AS urgent_last,
             min(ticket) FILTER (WHERE waits AND NOT urgent) AS first, max(ticket) FILTER (WHERE waits AND NOT urgent) AS last
-        FROM (SELECT *, started_at IS NULL AS waits, priority_class = 'expedite' AS urgent FROM job_rows WHERE finished_at IS NULL) AS job
+        FROM (SELECT *, started_at IS NULL AND ticket >= 0 AS waits, started_at IS NULL AND ticket < 0 AS scheduled, priority_class = 'expedite' AS urgent FROM job_rows WHERE finished_at IS NULL) AS job
         WHERE (org_id, analysis) IN (SELECT org_id, analysis FROM named) GROUP BY org_id, analysis),
     before AS (SELECT lanes.* FROM lanes JOIN named USING (org_id, analysis)),
     recounted AS (
         UPDATE lanes SET
             waiting = coalesce(counted.waiting, 0),
+            scheduled = coalesce(counted.scheduled, 0), next_run_at = counted.next_run_at,
             due_at = counted.due_at, back_at = counted.back_at,
             expedite_last = greatest(lanes.expedite_last, counted.urgent_last),
             expedite_head = coalesce(counted.urgent_first - 1, greatest(lanes.expedite_last, counted.urgent_last)),
@@ -174,11 +249,13 @@ BEGIN
             virtual_start = turns.turn, served = turns.served
         FROM named JOIN turns USING (org_id) LEFT JOIN counted USING (org_id, analysis)
         WHERE lanes.org_id = named.org_id AND lanes.analysis = named.analysis
-        RETURNING lanes.org_id, lanes.analysis, lanes.waiting)
-    SELECT array_agg(recounted.analysis), array_agg((recounted.waiting - before.waiting)::bigint) INTO analyses, changes
+        RETURNING lanes.org_id, lanes.analysis, lanes.waiting, lanes.scheduled)
+    SELECT array_agg(recounted.analysis), array_agg((recounted.waiting - before.waiting)::bigint),
+        array_agg((recounted.scheduled - before.scheduled)::bigint)
+    INTO analyses, changes, times
     FROM recounted JOIN before USING (org_id, analysis);
     IF analyses IS NOT NULL THEN
-        PERFORM count_jobs(analyses, changes, array_fill(0::bigint, ARRAY[cardinality(analyses)]));
+        PERFORM count_scheduled(analyses, changes, times);
     END IF;
 END $$;
 
@@ -194,7 +271,7 @@ $$;
 CREATE OR REPLACE FUNCTION tidy(at bigint) RETURNS void LANGUAGE sql AS $$
     DELETE FROM lanes USING (
         SELECT org_id, analysis FROM lanes
-        WHERE waiting = 0 AND due_at IS NULL AND back_at IS NULL AND virtual_start <= (SELECT virtual_now FROM lane_clock)
+        WHERE waiting = 0 AND scheduled = 0 AND due_at IS NULL AND back_at IS NULL AND virtual_start <= (SELECT virtual_now FROM lane_clock)
         ORDER BY org_id, analysis FOR UPDATE SKIP LOCKED) AS empty
     WHERE lanes.org_id = empty.org_id AND lanes.analysis = empty.analysis;
     DELETE FROM batches WHERE made_at < moment(at) - 3600000000;

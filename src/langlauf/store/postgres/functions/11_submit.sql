@@ -6,7 +6,7 @@ CREATE OR REPLACE FUNCTION refuse_full(
     outcomes text[], org_ids text[], names text[], most_of_org bigint[], most_of_all bigint[], most_of_analysis bigint[]
 ) RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE
-    of_all bigint := (SELECT coalesce(sum(waiting), 0) FROM waiting_counts);
+    of_all bigint := (SELECT coalesce(sum(waiting + scheduled), 0) FROM waiting_counts);
     -- accepted so far, by number of the org and of the analysis
     of_orgs bigint[] := array_fill(0::bigint, ARRAY[cardinality(org_ids)]);
     of_names bigint[] := of_orgs;
@@ -18,8 +18,8 @@ BEGIN
         RETURN outcomes;
     END IF;
     FOR wish IN
-        WITH mine AS (SELECT org_id, sum(waiting) AS waiting FROM lanes WHERE org_id = ANY (org_ids) GROUP BY org_id),
-        counted AS (SELECT analysis, sum(waiting) AS waiting FROM waiting_counts WHERE analysis = ANY (names) GROUP BY analysis)
+        WITH mine AS (SELECT org_id, sum(waiting + scheduled) AS waiting FROM lanes WHERE org_id = ANY (org_ids) GROUP BY org_id),
+        counted AS (SELECT analysis, sum(waiting + scheduled) AS waiting FROM waiting_counts WHERE analysis = ANY (names) GROUP BY analysis)
         SELECT one.*, dense_rank() OVER (ORDER BY org_id) AS org_number, dense_rank() OVER (ORDER BY analysis) AS name_number,
             coalesce(mine.waiting, 0) AS in_org, coalesce(counted.waiting, 0) AS in_analysis
         FROM unnest(org_ids, names, most_of_org, most_of_all, most_of_analysis, outcomes) WITH ORDINALITY
@@ -42,11 +42,12 @@ BEGIN
 END $$;
 
 -- Inserts the submissions that have no outcome yet. Tickets follow (queued_at, job_id), which also orders jobs of several
--- lanes.
+-- lanes. The ticket of a job that waits for its time is that time with a minus sign.
 CREATE OR REPLACE FUNCTION insert_jobs(
     now bigint, outcomes text[], org_ids text[], job_ids uuid[], job_names text[], names text[], classes text[], hashes bytea[], refs text[],
     payloads text[], timeouts float8[], retries integer[], traces uuid[], trace_names text[], requests uuid[], request_names text[], users text[],
-    key_ids text[], clients text[], estimates float8[], retry_ofs text[], traceparents text[], tracestates text[], labels text[]
+    key_ids text[], clients text[], estimates float8[], retry_ofs text[], traceparents text[], tracestates text[], labels text[],
+    run_ats bigint[], start_bys bigint[], schedules text[], planned_ats bigint[]
 ) RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE
     places bigint[];
@@ -57,25 +58,30 @@ BEGIN
         SELECT * FROM unnest(
             org_ids, job_ids, job_names, names, classes, hashes, refs, payloads, timeouts, retries, traces, trace_names, requests,
             request_names, users,
-            key_ids, clients, estimates, retry_ofs, traceparents, tracestates, labels, outcomes
+            key_ids, clients, estimates, retry_ofs, traceparents, tracestates, labels, run_ats, start_bys, schedules, planned_ats,
+            outcomes
         ) WITH ORDINALITY AS one (
             org_id, job, job_name, analysis, class, hash, ref, payload, timeout, retries, trace, trace_name, request,
             request_name, user_id,
-            key_id, client, estimate, retry_of, traceparent, tracestate, label, answer, place)
+            key_id, client, estimate, retry_of, traceparent, tracestate, label, run_at, start_by, schedule, planned_at,
+            answer, place)
         WHERE answer IS NULL),
     lane AS MATERIALIZED (
         SELECT org_id, analysis, expedite_last, default_last FROM lanes WHERE org_id = ANY (org_ids)),
     numbered AS MATERIALIZED (
-        SELECT wish.*, CASE wish.class WHEN 'expedite' THEN lane.expedite_last ELSE lane.default_last END
-            + row_number() OVER (PARTITION BY wish.org_id, wish.analysis, wish.class ORDER BY wish.job_name, wish.job) AS ticket
+        SELECT wish.*, CASE WHEN run_at > now THEN -run_at ELSE
+            CASE wish.class WHEN 'expedite' THEN lane.expedite_last ELSE lane.default_last END
+            + row_number() OVER (
+                PARTITION BY wish.org_id, wish.analysis, wish.class, coalesce(run_at > now, false) ORDER BY wish.job_name, wish.job)
+            END AS ticket
         FROM wish JOIN lane USING (org_id, analysis)),
     made AS (
         INSERT INTO job_rows (
             org_id, job, job_name, analysis, status, priority_class, payload_hash, payload_ref, queued_at, updated_at, timeout_seconds,
             max_retries, trace, trace_name, request, request_name, requested_by_user_id, api_key_id, tool_client, estimated_seconds, retry_of, traceparent, tracestate,
-            label, ticket)
+            label, ticket, run_at, start_by, schedule, planned_at)
         SELECT org_id, job, job_name, analysis, 'queued', class, hash, ref, now, now, timeout, retries, trace, trace_name, request, request_name,
-            user_id, key_id, client, estimate, retry_of, traceparent, tracestate, label, ticket
+            user_id, key_id, client, estimate, retry_of, traceparent, tracestate, label, ticket, run_at, start_by, schedule, planned_at
         FROM numbered),
     written_events AS (
         INSERT INTO event_rows (org_id, job, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, feed_mark, input)
@@ -101,7 +107,8 @@ END $$;
 CREATE OR REPLACE FUNCTION submit(
     at bigint, org_ids text[], job_ids uuid[], job_names text[], names text[], classes text[], hashes bytea[], refs text[],
     payloads text[], timeouts float8[], retries integer[], traces uuid[], trace_names text[], requests uuid[], request_names text[], users text[],
-    key_ids text[], clients text[], estimates float8[], retry_ofs text[], traceparents text[], tracestates text[], labels text[], keys text[],
+    key_ids text[], clients text[], estimates float8[], retry_ofs text[], traceparents text[], tracestates text[], labels text[],
+    run_ats bigint[], start_bys bigint[], schedules text[], planned_ats bigint[], keys text[],
     refuses boolean[], resume_froms text[], most_of_org bigint[], most_of_all bigint[], most_of_analysis bigint[],
     wish_places bigint[], wish_channels text[], wish_targets text[], wish_lanes text[], wish_languages text[], asked_again boolean
 ) RETURNS text[] LANGUAGE plpgsql AS $$
@@ -168,7 +175,8 @@ BEGIN
 
     outcomes := insert_jobs(
         now, outcomes, org_ids, job_ids, job_names, names, classes, hashes, refs, payloads, timeouts, retries, traces, trace_names,
-        requests, request_names, users, key_ids, clients, estimates, retry_ofs, traceparents, tracestates, labels);
+        requests, request_names, users, key_ids, clients, estimates, retry_ofs, traceparents, tracestates, labels, run_ats,
+        start_bys, schedules, planned_ats);
     IF num_nonnulls(VARIADIC resume_froms) > 0 THEN
         INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at)
         SELECT chunk.org_id, coalesce(wish.job_name, wish.job::text), chunk.chunk_key, chunk.payload, chunk.created_at

@@ -99,14 +99,70 @@ BEGIN
         (SELECT org_id, 1 FROM lanes WHERE analysis = mine.name AND due_at <= now AND org_id <> ALL (full_ones)
          ORDER BY due_at, org_id LIMIT free.slots)
         UNION ALL
+        -- Those whose jobs are too late may have nothing to give.
         (SELECT org_id, 2 FROM lanes WHERE analysis = mine.name AND waiting > 0 AND org_id <> ALL (full_ones)
-         ORDER BY virtual_start, served, org_id LIMIT free.slots)) AS next
+         ORDER BY virtual_start, served, org_id LIMIT free.slots + cardinality(free.timed))) AS next
     WHERE coalesce(mine.room, free.slots) > 0;
+    free.held := free.held || free.timed;
     IF cardinality(free.held) > 0 THEN
         PERFORM lock_orgs(free.held);
     END IF;
     RETURN free;
 END $$;
+
+-- The orgs with jobs whose time has come, or that should have started by now.
+CREATE OR REPLACE FUNCTION timed_orgs(now bigint) RETURNS text[] LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN ARRAY(
+        (SELECT org_id FROM lanes WHERE next_run_at <= now ORDER BY next_run_at LIMIT 100)
+        UNION
+        (SELECT org_id FROM job_rows
+         WHERE start_by > 0 AND start_by <= now AND started_at IS NULL AND finished_at IS NULL ORDER BY start_by LIMIT 100));
+END $$;
+
+-- Cancels jobs of locked orgs that should have started by now, and lets into the line what may start. Locked jobs are skipped.
+-- Returns the jobs that were canceled, with attempt 0.
+CREATE OR REPLACE FUNCTION settle_times(now bigint, org_ids text[]) RETURNS SETOF claimed LANGUAGE plpgsql AS $$
+DECLARE
+    ends ending[];
+    places bigint[];
+BEGIN
+    SELECT array_agg(jsonb_populate_record(NULL::ending, jsonb_build_object(
+        'place', place, 'org_id', org_id, 'job', job, 'attempt', 0, 'outcome', 'canceled', 'actor', 'system', 'fenced', false,
+        'leased', false, 'timed_out', false, 'canceled_by', 'system', 'reason', 'too_late')))
+    INTO ends
+    FROM (SELECT late.org_id, late.job, row_number() OVER () AS place
+          FROM (SELECT org_id, job FROM job_rows AS jobs
+                WHERE start_by > 0 AND start_by <= now AND started_at IS NULL AND finished_at IS NULL AND org_id = ANY (org_ids)
+                ORDER BY start_by LIMIT 100 FOR NO KEY UPDATE SKIP LOCKED) AS late) AS numbered;
+    IF ends IS NOT NULL THEN
+        places := write_ends(now, ends);
+        RETURN QUERY SELECT job.org_id, job.job_id, 0, job.analysis, NULL::text, now, now, 0.0::float8, 0, 0, 0, ''::text, ''::text,
+            NULL::text, NULL::text, NULL::bigint
+        FROM unnest(ends) AS one JOIN jobs AS job ON job.job = one.job WHERE one.place = ANY (places);
+    END IF;
+    PERFORM enter_line(now, org_ids, 100);
+END $$;
+
+-- Does what is due without a claim: all slots may be taken, or no worker may be there.
+CREATE OR REPLACE FUNCTION sweep_times(at bigint) RETURNS TABLE (org_id text, job_id text, outcome text) LANGUAGE plpgsql AS $$
+DECLARE
+    now bigint := moment(at);
+    org_ids text[] := timed_orgs(now);
+BEGIN
+    IF cardinality(org_ids) > 0 THEN
+        PERFORM lock_orgs(org_ids);
+        RETURN QUERY SELECT one.org_id, one.job_id, 'canceled'::text FROM settle_times(now, org_ids) AS one;
+    END IF;
+END $$;
+
+-- The next time after now at which a job may start, or is too late.
+-- query: next_start(now bigint) RETURNS bigint
+SELECT least(
+    (SELECT next_run_at FROM lanes WHERE next_run_at > now ORDER BY next_run_at LIMIT 1),
+    (SELECT start_by FROM job_rows WHERE start_by > now AND started_at IS NULL AND finished_at IS NULL ORDER BY start_by LIMIT 1),
+    (SELECT min(first.due_at) FROM (SELECT DISTINCT analysis FROM waiting_counts) AS known CROSS JOIN LATERAL (
+        SELECT due_at FROM lanes WHERE lanes.analysis = known.analysis AND due_at > now ORDER BY due_at LIMIT 1) AS first));
 
 -- Locks the lanes of further orgs, skipping orgs with a lane that is locked.
 CREATE OR REPLACE FUNCTION lock_more_lanes(free claim_state, wanted text[]) RETURNS claim_state LANGUAGE plpgsql AS $$
@@ -174,9 +230,10 @@ BEGIN
             updated_at = now
         FROM unnest(job_ids) WITH ORDINALITY AS chosen (job, place)
         WHERE jobs.job = chosen.job
-          AND (status = 'queued' OR (status IN ('running', 'partial') AND next_attempt_at <= now))
+          AND ((status = 'queued' AND ticket >= 0) OR (status IN ('running', 'partial') AND next_attempt_at <= now))
         RETURNING chosen.place, jobs.org_id, jobs.job, jobs.job_name, jobs.attempt, jobs.analysis, jobs.event_seq, lease_expires_at,
-            timeout_seconds, progress_percent, retry_count, max_retries, trace, trace_name, request, request_name, traceparent, tracestate),
+            timeout_seconds, progress_percent, retry_count, max_retries, trace, trace_name, request, request_name, traceparent, tracestate,
+            planned_at),
     written_events AS (
         INSERT INTO event_rows (org_id, job, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, feed_mark)
         SELECT org_id, job, event_seq, new_event_id(job_name),
@@ -188,7 +245,7 @@ BEGIN
             org_id, coalesce(job_name, job::text), attempt, analysis,
             (SELECT first.input FROM event_rows AS first WHERE first.job = started.job AND first.event_seq = 1), now, lease_expires_at, timeout_seconds, progress_percent, retry_count,
             max_retries, coalesce(trace_name, replace(trace::text, '-', '')), coalesce(request_name, request::text), traceparent,
-            tracestate)::claimed ORDER BY place),
+            tracestate, planned_at)::claimed ORDER BY place),
         array_agg(org_id ORDER BY place), array_agg(event_seq ORDER BY place)
     INTO made, org_ids, seqs FROM started;
     IF coalesce(free.look_at > now + lease_time, true) THEN
@@ -327,15 +384,15 @@ BEGIN
             ORDER BY next_attempt_at LIMIT lane.most FOR UPDATE SKIP LOCKED) AS one
         WHERE lane.due_at <= now
         UNION ALL
-        SELECT lane.org_id, lane.analysis, lane.rank, lane.turn, class.number, one.queued_at, one.job
+        SELECT lane.org_id, lane.analysis, lane.rank, lane.turn, class.number, one.since, one.job
         FROM lanes_of AS lane
         CROSS JOIN LATERAL (VALUES
             (1, 'expedite', lane.expedite_head, lane.expedite_last),
             (2, 'default', lane.default_head, lane.default_last)) AS class (number, name, head, last)
         CROSS JOIN LATERAL (
-            SELECT queued_at, job FROM job_rows AS jobs
+            SELECT greatest(queued_at, run_at) AS since, job FROM job_rows AS jobs
             WHERE jobs.org_id = lane.org_id AND jobs.analysis = lane.analysis AND priority_class = class.name
-              AND ticket > class.head AND started_at IS NULL AND finished_at IS NULL
+              AND ticket > class.head AND started_at IS NULL AND finished_at IS NULL AND coalesce(start_by > now, true)
             ORDER BY ticket LIMIT lane.most FOR UPDATE SKIP LOCKED) AS one
         WHERE class.head < class.last),
     in_turn AS (
@@ -416,7 +473,7 @@ END $$;
 -- What a claim was given, for a retry whose response was lost.
 -- query: claimed_by(claim uuid) RETURNS SETOF claimed
 SELECT org_id, job_id, attempt, analysis, payload, attempt_started_at, lease_expires_at,
-    timeout_seconds, progress_percent::integer, retry_count, max_retries, trace_id, request_id, traceparent, tracestate
+    timeout_seconds, progress_percent::integer, retry_count, max_retries, trace_id, request_id, traceparent, tracestate, planned_at
 FROM jobs WHERE deadline_at > 0 AND claim_id = claim;
 
 -- Locks the virtual clock first, for a transaction that submits and then claims.
@@ -444,8 +501,14 @@ BEGIN
         RETURN;
     END IF;
     free := free_slots(free, now, slots, known, lease_time, most, limited, limits, org_limit);
+    free.timed := timed_orgs(now);
     IF free.slots > 0 THEN
         free := lock_first_lanes(free, now);
+    ELSIF cardinality(free.timed) > 0 THEN
+        PERFORM lock_orgs(free.timed);
+    END IF;
+    IF cardinality(free.timed) > 0 THEN
+        RETURN QUERY SELECT * FROM settle_times(now, free.timed);
     END IF;
     free.again := free.backs;
     WHILE free.again AND free.slots > 0 LOOP

@@ -112,7 +112,7 @@ BEGIN
           AND (new.outcome NOT IN ('retry', 'lost', 'released') OR jobs.cancel_requested_at IS NULL)
         RETURNING new.*, jobs.event_seq, jobs.analysis, jobs.progress_percent, jobs.partial_count, jobs.retry_count,
             jobs.next_attempt_at, jobs.canceled_by AS by_whom, jobs.cancel_reason AS why, coalesce(jobs.result_name, jobs.result::text) AS shown_id, jobs.job_name,
-            jobs.paced_at, jobs.paced_percent),
+            jobs.paced_at, jobs.paced_percent, jobs.ticket),
     shown AS (
         INSERT INTO result_rows (org_id, result, result_name, job, result_kind, result_seq, schema_version, payload_ref, created_at, summary_json, payload, views)
         SELECT org_id, result, result_name, job, 'final', partial_count + 1, 1, ref, now, summary, payload, views
@@ -138,7 +138,8 @@ BEGIN
             CASE WHEN outcome IN ('completed', 'failed', 'canceled') THEN (SELECT feed_mark()) END
         FROM ended)
     SELECT array_agg(place) AS places, array_agg(org_id) AS orgs, array_agg(job) AS ids, array_agg(event_seq) AS seqs,
-        array_agg(analysis) AS names, array_agg(-(attempt = 0)::integer::bigint) AS waits,
+        array_agg(analysis) AS names, array_agg(-(attempt = 0 AND ticket >= 0)::integer::bigint) AS waits,
+        array_agg(-(attempt = 0 AND ticket < 0)::integer::bigint) AS times,
         array_agg(-leased::integer::bigint) AS leases, array_agg(next_attempt_at) AS dues, array_agg(outcome = 'retry') AS retries,
         -- Estimated duration of a whole run; not from attempts that computed less than half of it themselves.
         array_agg(analysis) FILTER (WHERE outcome = 'completed' AND paced_at IS NOT NULL AND paced_percent <= 50) AS paced,
@@ -148,7 +149,7 @@ BEGIN
     IF done.places IS NULL THEN
         RETURN '{}';
     END IF;
-    PERFORM update_lanes(done.orgs, done.names, done.dues, done.retries, done.waits);
+    PERFORM update_lanes(done.orgs, done.names, done.dues, done.retries, done.waits, done.times);
     PERFORM count_jobs(done.names, done.waits, done.leases);
     IF done.paced IS NOT NULL THEN
         PERFORM update_paces(done.paced, done.seconds);
@@ -158,7 +159,7 @@ BEGIN
 END $$;
 
 -- Updates lanes with jobs that continue, and with waiting jobs that ended.
-CREATE OR REPLACE FUNCTION update_lanes(orgs text[], names text[], dues bigint[], retries boolean[], waits bigint[]) RETURNS void
+CREATE OR REPLACE FUNCTION update_lanes(orgs text[], names text[], dues bigint[], retries boolean[], waits bigint[], times bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
     IF num_nonnulls(VARIADIC dues) > 0 THEN
@@ -172,6 +173,14 @@ BEGIN
     IF -1 = ANY (waits) THEN
         PERFORM lock_orgs(array_agg(org_id)), leave_lanes(array_agg(org_id), array_agg(name))
         FROM unnest(orgs, names, waits) AS gone (org_id, name, wait) WHERE wait < 0;
+    END IF;
+    IF -1 = ANY (times) THEN
+        PERFORM lock_orgs(array_agg(org_id)) FROM unnest(orgs, times) AS gone (org_id, time) WHERE time < 0;
+        UPDATE lanes SET scheduled = scheduled - gone.jobs
+        FROM (SELECT org_id, name, count(*) AS jobs FROM unnest(orgs, names, times) AS one (org_id, name, time)
+              WHERE time < 0 GROUP BY org_id, name) AS gone
+        WHERE lanes.org_id = gone.org_id AND lanes.analysis = gone.name;
+        PERFORM count_scheduled(names, array_fill(0::bigint, ARRAY[cardinality(names)]), times);
     END IF;
 END $$;
 

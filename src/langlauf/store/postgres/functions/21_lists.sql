@@ -10,7 +10,7 @@ LIMIT most;
 
 -- Jobs by state, each counted up to `most`. ORDER BY makes the planner use the index of states, also on an empty table.
 -- query: read_counts(most integer) RETURNS TABLE (status text, counted bigint)
-SELECT 'queued', least(most, coalesce(sum(lane.waiting), 0)) FROM lanes AS lane WHERE lane.org_id = org
+SELECT 'queued', least(most, coalesce(sum(lane.waiting + lane.scheduled), 0)) FROM lanes AS lane WHERE lane.org_id = org
 UNION ALL
 SELECT started.status, least(most, count(*)) FROM read_started(org, 2 * most) AS started GROUP BY 1
 UNION ALL
@@ -35,13 +35,15 @@ BEGIN
     ELSIF state = 'queued' THEN
         found := ARRAY(
             SELECT one.job FROM lanes AS lane
-            CROSS JOIN LATERAL (VALUES ('expedite', lane.expedite_head), ('default', lane.default_head)) AS class (name, head)
+            CROSS JOIN LATERAL (VALUES
+                ('expedite', lane.expedite_head + 1, 9223372036854775807), ('default', lane.default_head + 1, 9223372036854775807),
+                ('expedite', -9223372036854775807, -1), ('default', -9223372036854775807, -1)) AS class (name, first, last)
             CROSS JOIN LATERAL (
                 SELECT waiting.job FROM job_rows AS waiting
                 WHERE waiting.org_id = org AND waiting.analysis = lane.analysis AND waiting.priority_class = class.name
-                  AND waiting.ticket > class.head AND waiting.started_at IS NULL AND waiting.finished_at IS NULL
+                  AND waiting.ticket BETWEEN class.first AND class.last AND waiting.started_at IS NULL AND waiting.finished_at IS NULL
                 LIMIT most + 1) AS one
-            WHERE lane.org_id = org AND lane.waiting > 0 LIMIT most + 1);
+            WHERE lane.org_id = org AND lane.waiting + lane.scheduled > 0 LIMIT most + 1);
     ELSE
         -- Running and partial jobs are counted together.
         IF (SELECT count(*) FROM read_started(org, most + 1)) > most THEN

@@ -1,6 +1,6 @@
 -- The number of waiting jobs and of live leases.
 CREATE OR REPLACE FUNCTION depth(at bigint) RETURNS TABLE (waiting bigint, running bigint) LANGUAGE sql STABLE AS $$
-    SELECT (SELECT coalesce(sum(waiting), 0)::bigint FROM waiting_counts),
+    SELECT (SELECT coalesce(sum(waiting + scheduled), 0)::bigint FROM waiting_counts),
            (SELECT count(*) FROM jobs WHERE deadline_at > 0 AND lease_expires_at > (SELECT moment(at)))
 $$;
 
@@ -17,6 +17,10 @@ SELECT seen.now, clock.virtual_now,
                      job.paced_at, job.progress_at)::run_load
           FROM jobs AS job WHERE job.deadline_at > 0 AND job.lease_expires_at > seen.now)
 FROM lane_clock AS clock, moment(at) AS seen (now);
+
+-- How many jobs wait for their time, by analysis.
+-- query: scheduled_counts() RETURNS TABLE (analysis text, scheduled bigint)
+SELECT analysis, sum(scheduled)::bigint FROM waiting_counts GROUP BY analysis;
 
 -- The progress of followed jobs.
 -- query: pulses(org_ids text[], job_ids text[])

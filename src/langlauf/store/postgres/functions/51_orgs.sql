@@ -60,7 +60,7 @@ BEGIN
     END IF;
     EXECUTE format('DELETE FROM %1$I WHERE ctid = ANY (ARRAY(
             SELECT ctid FROM %1$I WHERE org_id = $1 %2$s LIMIT $2 FOR UPDATE SKIP LOCKED)) AND org_id = $1',
-        name, CASE WHEN name = 'lanes' THEN 'AND waiting = 0' END) USING org, most;
+        name, CASE WHEN name = 'lanes' THEN 'AND waiting = 0 AND scheduled = 0' END) USING org, most;
     GET DIAGNOSTICS removed = ROW_COUNT;
     RETURN removed;
 END $$;

@@ -86,6 +86,11 @@ CREATE TABLE job_rows (
     limit_reached         text,
     -- when the message about its end was read
     read_at               bigint,
+    -- while it waits for run_at its ticket is that time with a minus sign
+    run_at                bigint,
+    start_by              bigint,
+    schedule              text COLLATE "C",
+    planned_at            bigint,
     -- Few and short, as every statement parses them.
     CONSTRAINT jobs_state_check CHECK (CASE status
         WHEN 'queued' THEN attempt = 0 AND progress_percent < 100
@@ -128,6 +133,8 @@ CREATE INDEX idx_jobs_retry_eligible ON job_rows (next_attempt_at, retry_count, 
 CREATE INDEX idx_jobs_error_code ON job_rows (error_code) WHERE error_code IS NOT NULL;
 CREATE INDEX idx_jobs_retry_of ON job_rows (retry_of COLLATE "C", org_id) WHERE retry_of IS NOT NULL;
 CREATE INDEX idx_jobs_held ON job_rows (org_id, held_at) WHERE held_at IS NOT NULL;
+CREATE INDEX idx_jobs_start_by ON job_rows (start_by) WHERE start_by > 0 AND started_at IS NULL AND finished_at IS NULL;
+CREATE INDEX idx_jobs_schedule ON job_rows (org_id, schedule, planned_at) WHERE schedule IS NOT NULL;
 CREATE INDEX idx_jobs_named ON job_rows (job) WHERE job_name IS NOT NULL;
 
 -- The rows of job_events. Values derived from the job are NULL: event_id if it is derived from the job's id, trace_id and
@@ -264,6 +271,9 @@ CREATE TABLE lanes (
     served        bigint  NOT NULL DEFAULT 0,
     due_at        bigint,
     back_at       bigint,
+    -- jobs that wait for their time are not in line: how many, and when the first may enter it, or earlier
+    scheduled     integer NOT NULL DEFAULT 0 CHECK (scheduled >= 0),
+    next_run_at   bigint,
     expedite_head bigint  NOT NULL DEFAULT 0,
     expedite_last bigint  NOT NULL DEFAULT 0,
     default_head  bigint  NOT NULL DEFAULT 0,
@@ -273,6 +283,7 @@ CREATE TABLE lanes (
 
 CREATE INDEX idx_lanes_turn ON lanes (analysis, virtual_start, served, org_id) WHERE waiting > 0;
 CREATE INDEX idx_lanes_due ON lanes (analysis, due_at, org_id) WHERE due_at IS NOT NULL;
+CREATE INDEX idx_lanes_run ON lanes (next_run_at) WHERE next_run_at IS NOT NULL;
 CREATE INDEX idx_lanes_back ON lanes (analysis, back_at, org_id) WHERE back_at IS NOT NULL;
 
 -- The virtual clock, at which an idle org joins. Claims serialise by locking this row.
@@ -293,6 +304,7 @@ CREATE TABLE waiting_counts (
     shard    integer NOT NULL,
     waiting  bigint  NOT NULL,
     leased   bigint  NOT NULL DEFAULT 0,
+    scheduled bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (analysis, shard)
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
 

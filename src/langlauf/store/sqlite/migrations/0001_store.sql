@@ -13,11 +13,12 @@ CREATE TABLE orgs (
 ) STRICT;
 
 -- Analysis 0 has the jobs of the earlier system that a command imported without knowing the application. Runs and their mean
--- are for estimates; the two counts are over all orgs.
+-- are for estimates; the counts are over all orgs.
 CREATE TABLE analyses (
     analysis     INTEGER PRIMARY KEY,
     name         TEXT    NOT NULL UNIQUE,
     waiting      INTEGER NOT NULL DEFAULT 0 CHECK (waiting >= 0),
+    scheduled    INTEGER NOT NULL DEFAULT 0 CHECK (scheduled >= 0),
     running      INTEGER NOT NULL DEFAULT 0 CHECK (running >= 0),
     runs         INTEGER NOT NULL DEFAULT 0,
     mean_seconds REAL
@@ -95,6 +96,11 @@ CREATE TABLE job_rows (
     limit_reached        TEXT    CHECK (limit_reached IN ('events', 'partials')),
     -- when somebody had seen the message about its end
     read_at              INTEGER,
+    -- while it waits for run_at its ticket is that time with a minus sign
+    run_at               INTEGER,
+    start_by             INTEGER,
+    schedule             TEXT,
+    planned_at           INTEGER,
     -- NULL where it is in inputs
     input                TEXT,
     -- What is so in each state. A change from one to another is guarded by the statement that makes it: a trigger that looks at
@@ -135,6 +141,8 @@ CREATE INDEX idx_jobs_failed ON job_rows (org, queued_at) WHERE failed_at IS NOT
 CREATE INDEX idx_jobs_error_code ON job_rows (error_code) WHERE error_code IS NOT NULL;
 CREATE INDEX idx_jobs_retry_of ON job_rows (org, retry_of) WHERE retry_of IS NOT NULL;
 CREATE INDEX idx_jobs_held ON job_rows (org, held_at) WHERE held_at IS NOT NULL;
+CREATE INDEX idx_jobs_start_by ON job_rows (start_by) WHERE start_by IS NOT NULL AND started_at IS NULL AND finished_at IS NULL;
+CREATE INDEX idx_jobs_schedule ON job_rows (org, schedule, planned_at) WHERE schedule IS NOT NULL;
 CREATE INDEX idx_jobs_unnamed ON job_rows (org, ticket) WHERE analysis = 0;
 
 -- Inputs that are too large for a row that is rewritten at every change.
@@ -228,7 +236,8 @@ END;
 
 -- Fair queueing: a lane is one org's jobs of one analysis. The org with the lowest virtual start has the next turn, of those with
 -- the same the one that was served longest ago; all lanes of an org show the same. due_at is when the first of its jobs that had
--- started may continue, or earlier: a claim that finds nothing corrects it. It is never later, so that no job is missed.
+-- started may continue, or earlier: a claim that finds nothing corrects it. It is never later, so that no job is missed. The same
+-- holds of next_run_at and the jobs that wait for their time: they are not in line, and scheduled counts them.
 CREATE TABLE lane_rows (
     org           INTEGER NOT NULL,
     analysis      INTEGER NOT NULL,
@@ -236,11 +245,14 @@ CREATE TABLE lane_rows (
     virtual_start INTEGER NOT NULL DEFAULT 0,
     served        INTEGER NOT NULL DEFAULT 0,
     due_at        INTEGER,
+    scheduled     INTEGER NOT NULL DEFAULT 0 CHECK (scheduled >= 0),
+    next_run_at   INTEGER,
     PRIMARY KEY (org, analysis)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX idx_lanes_turn ON lane_rows (analysis, virtual_start, served, org) WHERE waiting > 0;
 CREATE INDEX idx_lanes_due ON lane_rows (analysis, due_at, org) WHERE due_at IS NOT NULL;
+CREATE INDEX idx_lanes_run ON lane_rows (next_run_at) WHERE next_run_at IS NOT NULL;
 
 -- Where the virtual clock stands, and how many turns it has given; an org that was idle joins from here.
 CREATE TABLE lane_clock (
@@ -503,6 +515,7 @@ SELECT job.job_id, org.org_id, analysis.name AS analysis, job.label, job.status,
     job.attempt, job.event_seq, job.lost_count, job.crash_count, job.result_expired_at, job.events_expired_at,
     job.imported_at, job.ticket, job.paced_percent, job.paced_at, job.progress_at, job.traceparent, job.tracestate,
     job.held_at, job.held_by, job.hold_reason, job.partial_bytes, job.limit_reached, job.read_at,
+    job.run_at, job.start_by, job.schedule, job.planned_at,
     job.job AS row, job.org, job.worker_id, job.lease_expires_at, job.deadline_at, job.kept
 FROM job_rows AS job JOIN orgs AS org ON org.org = job.org JOIN analyses AS analysis ON analysis.analysis = job.analysis;
 
@@ -560,11 +573,12 @@ FROM outbox
 UNION ALL SELECT * FROM messages;
 
 CREATE VIEW lanes AS
-SELECT org.org_id, analysis.name AS analysis, lane.waiting, lane.virtual_start, lane.served, lane.due_at
+SELECT org.org_id, analysis.name AS analysis, lane.waiting, lane.virtual_start, lane.served, lane.due_at, lane.scheduled,
+    lane.next_run_at
 FROM lane_rows AS lane JOIN orgs AS org ON org.org = lane.org JOIN analyses AS analysis ON analysis.analysis = lane.analysis;
 
 CREATE VIEW pace AS SELECT name AS analysis, runs, mean_seconds FROM analyses WHERE mean_seconds IS NOT NULL;
-CREATE VIEW waiting_counts AS SELECT name AS analysis, waiting FROM analyses;
+CREATE VIEW waiting_counts AS SELECT name AS analysis, waiting, scheduled FROM analyses;
 
 -- What is brought from elsewhere, by a copy or an import, is written to the records above as it was there. Counts and lanes are
 -- made afterwards, from all of it. A record of a job that is not there is refused.
@@ -580,7 +594,7 @@ BEGIN
         label, requested_by_user_id, api_key_id, tool_client, cancel_requested_at, canceled_at, canceled_by, cancel_reason, failed_at, error_code,
         error_message, error_meta, retryable, retry_hint, last_retry_at, retry_reason, retry_of, result_expired_at,
         events_expired_at, imported_at, traceparent, tracestate, held_at, held_by, hold_reason, partial_bytes, limit_reached,
-        read_at)
+        read_at, run_at, start_by, schedule, planned_at)
     VALUES ((SELECT org FROM orgs WHERE org_id = NEW.org_id), (SELECT analysis FROM analyses WHERE name = NEW.analysis),
         NEW.job_id, NEW.status, CASE NEW.priority_class WHEN 'expedite' THEN 1 WHEN 'default' THEN 0 END, coalesce(NEW.ticket, 0),
         NEW.queued_at, NEW.updated_at, coalesce(NEW.event_seq, 1), coalesce(NEW.attempt, 0), coalesce(NEW.progress_percent, 0),
@@ -593,7 +607,8 @@ BEGIN
         NEW.tool_client, NEW.cancel_requested_at, NEW.canceled_at, NEW.canceled_by, NEW.cancel_reason, NEW.failed_at, NEW.error_code,
         NEW.error_message, NEW.error_meta, NEW.retryable, NEW.retry_hint, NEW.last_retry_at, NEW.retry_reason, NEW.retry_of,
         NEW.result_expired_at, NEW.events_expired_at, NEW.imported_at, NEW.traceparent, NEW.tracestate, NEW.held_at,
-        NEW.held_by, NEW.hold_reason, coalesce(NEW.partial_bytes, 0), NEW.limit_reached, NEW.read_at);
+        NEW.held_by, NEW.hold_reason, coalesce(NEW.partial_bytes, 0), NEW.limit_reached, NEW.read_at,
+        NEW.run_at, NEW.start_by, NEW.schedule, NEW.planned_at);
 END;
 
 CREATE TRIGGER job_inputs_are_brought INSTEAD OF INSERT ON job_inputs

@@ -3,12 +3,12 @@
 
 const WORDS = {
   en: {
-    queued: "Waiting to start", waiting: "Waiting for a worker", backoff: "Waiting for the next attempt",
+    queued: "Waiting to start", scheduled: "Scheduled", waiting: "Waiting for a worker", backoff: "Waiting for the next attempt",
     running: "Running", silent: "Worker not responding", partial: "Interim result, still running",
     canceling: "Cancel requested", completed: "Completed", failed: "Failed", canceled: "Canceled",
     progress: "Progress", version: "interim result {n}",
     moment: "less than 10 s left", seconds: "about {n} s left", minutes: "about {n} min left",
-    hours: "about {h} h {n} min left", at: "next attempt at {time}", kept: "The last interim result stays available.",
+    hours: "about {h} h {n} min left", at: "next attempt at {time}", start: "starts at {time}", kept: "The last interim result stays available.",
     connecting: "Loading…", reconnecting: "Reconnecting…", polling: "Live (polling)", paused: "Paused",
     offline: "Connection lost at {time}. The job continues on the server.", next: "Next attempt in {n} s.",
     again: "Retry now", refused: "This job cannot be shown: the permission has expired, or the link is wrong.",
@@ -17,12 +17,12 @@ const WORDS = {
     notCanceled: "The job could not be canceled.",
   },
   de: {
-    queued: "Wartet auf Start", waiting: "Wartet auf einen Worker", backoff: "Wartet auf den nächsten Versuch",
+    queued: "Wartet auf Start", scheduled: "Geplant", waiting: "Wartet auf einen Worker", backoff: "Wartet auf den nächsten Versuch",
     running: "Läuft", silent: "Worker antwortet nicht", partial: "Zwischenstand, läuft weiter",
     canceling: "Abbruch angefordert", completed: "Abgeschlossen", failed: "Fehlgeschlagen", canceled: "Abgebrochen",
     progress: "Fortschritt", version: "Zwischenstand {n}",
     moment: "noch unter 10 s", seconds: "noch etwa {n} s", minutes: "noch etwa {n} min",
-    hours: "noch etwa {h} h {n} min", at: "nächster Versuch um {time}", kept: "Der letzte Zwischenstand bleibt verfügbar.",
+    hours: "noch etwa {h} h {n} min", at: "nächster Versuch um {time}", start: "startet um {time}", kept: "Der letzte Zwischenstand bleibt verfügbar.",
     connecting: "Lädt…", reconnecting: "Verbindung wird erneuert…", polling: "Live (Abfrage)", paused: "Pausiert",
     offline: "Verbindung um {time} verloren. Der Job läuft auf dem Server weiter.",
     next: "Nächster Versuch in {n} s.", again: "Jetzt verbinden",
@@ -43,7 +43,7 @@ const SHAPES = {
   failed: ["", "M5.1 1h5.8L15 5.1v5.8L10.9 15H5.1L1 10.9V5.1z", "M5.5 5.5l5 5m0-5l-5 5"],
   canceled: ["M4 2h8a2 2 0 0 1 2 2v8a2 2 0 0 1-2 2H4a2 2 0 0 1-2-2V4a2 2 0 0 1 2-2zM5 8h6"],
 };
-SHAPES.backoff = SHAPES.waiting;
+SHAPES.backoff = SHAPES.scheduled = SHAPES.waiting;
 
 const INKS = {
   queued: "#5e676f,#8e99a6,#eef0f3,#22272e", running: "#083cb3,#79b0ff,#e6effc,#12305c",
@@ -438,7 +438,7 @@ export class JobProgress extends HTMLElement {
   /** The one word that picks shape and text, as on the pages. */
   #displayState() {
     const { status, phase } = this.job;
-    if (status === "queued" || phase === "working" || phase === "done") return status;
+    if (phase === "working" || phase === "done" || (status === "queued" && phase === "waiting")) return status;
     return phase in SHAPES ? phase : status;
   }
 
@@ -454,6 +454,7 @@ export class JobProgress extends HTMLElement {
     const shows = (this.getAttribute("show") ?? "eta,versions,queue").split(",");
     const found = [];
     if (state === "backoff" && job.next_attempt_at) found.push(this.#t("at", { time: this.#time(job.next_attempt_at) }));
+    if (state === "scheduled" && job.run_at) found.push(this.#t("start", { time: this.#time(job.run_at) }));
     const estimate = state === "queued" ? "queue" : ["running", "partial"].includes(state) && "eta";
     if (estimate && shows.includes(estimate) && job.estimated_seconds != null) {
       found.push(this.#left(Math.max(0, job.estimated_seconds - (Date.now() - this.#follower.at) / 1000)));
