@@ -18,7 +18,7 @@ Scene = Callable[[SqliteStore, SetClock], Awaitable[None]]
 class SilentBlobs:
     """A place that takes every request and answers none."""
 
-    async def put(self, key: str, data: bytes) -> None:  # noqa: ARG002
+    async def put(self, key: str, data: bytes | memoryview) -> None:  # noqa: ARG002
         await asyncio.Event().wait()
 
     async def get(self, key: str, *, at_most: int) -> bytes | None:  # noqa: ARG002

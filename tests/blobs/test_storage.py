@@ -51,6 +51,30 @@ def test_bytes_come_back_as_they_went(opened: Open) -> None:
     run(opened, body)
 
 
+def test_a_large_file_is_on_disk_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit of the store, which shares the disk, waits for one piece and not for all of it."""
+    sizes: list[int] = []
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        state = os.fstat(descriptor)
+        if stat.S_ISREG(state.st_mode):
+            sizes.append(state.st_size)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    data = os.urandom(5_000_000)
+
+    async def main() -> None:
+        blobs = FileBlobs(tmp_path / "blobs")
+        await blobs.put("store/large", memoryview(data))
+        assert await blobs.get("store/large", at_most=len(data)) == data
+        await blobs.close()
+
+    asyncio.run(main())
+    assert sizes == [1_048_576, 2_097_152, 3_145_728, 4_194_304, 5_000_000]
+
+
 def test_what_is_not_there_is_none(opened: Open) -> None:
     """Neither before it was written nor after it was removed."""
 

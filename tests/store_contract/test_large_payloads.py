@@ -118,3 +118,25 @@ def test_without_its_place_a_blob_cannot_be_read(shared: Harness, tmp_path: Path
         assert status.result is None
 
     shared.run_many(2, body)
+
+
+@pytest.mark.parametrize("with_blobs", [False, True])
+def test_what_came_as_bytes_is_the_same_text(harness: Harness, tmp_path: Path, with_blobs: bool) -> None:
+    """In the row and as a blob, read as a whole and in pieces, and counted like a text."""
+    text = '"' + "Zürich " * 50 + '"'
+    data = memoryview(text.encode())
+
+    async def body(store: Store, clock: SetClock) -> None:
+        if with_blobs:
+            _use(store, tmp_path / "large")
+        made = await started(store, clock)
+        assert await store.record(made.lease, Partial(result_id="r-1", payload=None, payload_data=data))
+        view = await store.tenant(ORG).job(made.lease.job_id)
+        assert view is not None
+        assert view.job.partial_bytes == len(data)
+        assert await store.record(made.lease, Completed(result_id="r-2", payload=None, payload_data=data))
+        for name in ("r-1", "r-2"):
+            assert await _read(store, name) == (text, text.encode())
+        assert _sizes(tmp_path / "large") == ([len(data)] if with_blobs else [])
+
+    harness.run(body)

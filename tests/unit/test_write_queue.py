@@ -138,6 +138,8 @@ def test_the_store_tells_large_writes_from_small_ones(length: int) -> None:
     lease = Lease("org-a", "job", 1)
     for write in (Partial(result_id="r", payload="x" * length), Completed(result_id="r", payload="x" * length)):
         assert payload_length(Recording(lease, write)) == length
+        as_bytes = msgspec.structs.replace(write, payload=None, payload_data=memoryview(b"x" * length))
+        assert payload_length(Recording(lease, as_bytes)) == length
     assert payload_length(Recording(lease, Progress(percent=1, step=None))) == 0
     assert payload_length(new_job(SetClock())) < 100
 

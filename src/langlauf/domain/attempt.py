@@ -6,7 +6,7 @@ from enum import IntEnum
 import msgspec
 
 from langlauf.domain.instant import Instant
-from langlauf.domain.job import INLINE_REF
+from langlauf.domain.job import INLINE_REF, PayloadText
 from langlauf.domain.outcome import Canceled, Completed, Crashed, Failed, Released, Retry
 
 MOST_EVENTS = 100_000
@@ -52,9 +52,15 @@ def write_result(limit_reached: str | None) -> WriteResult:
     return WriteResult.EVENTS_FULL if limit_reached == "events" else WriteResult.PARTIALS_FULL
 
 
-def utf8_size(*texts: str | None) -> int:
+def utf8_size(*texts: PayloadText | None) -> int:
     """Return the size of texts in UTF-8."""
-    return sum(len(text) if text.isascii() else len(text.encode()) for text in texts if text is not None)
+    return sum(_size(text) for text in texts if text is not None)
+
+
+def _size(text: PayloadText) -> int:
+    if isinstance(text, memoryview):
+        return text.nbytes
+    return len(text) if text.isascii() else len(text.encode())
 
 
 HIGHEST_UNFINISHED = 99
@@ -157,6 +163,8 @@ class Partial(msgspec.Struct, frozen=True, kw_only=True):
     result_id: str
     #: None if it is stored as a blob
     payload: str | None
+    #: a large one, instead of the text
+    payload_data: memoryview | None = None
     summary: str | None = None
     percent: float | None = None
     step: str | None = None
@@ -168,9 +176,14 @@ class Partial(msgspec.Struct, frozen=True, kw_only=True):
     blob_bytes: int = 0
 
     @property
+    def content(self) -> PayloadText | None:
+        """Return the payload in the form it came."""
+        return self.payload if self.payload_data is None else self.payload_data
+
+    @property
     def stored_bytes(self) -> int:
         """Return what it adds to the stored partials of its job."""
-        return self.blob_bytes + utf8_size(self.payload, self.summary, self.views)
+        return self.blob_bytes + utf8_size(self.content, self.summary, self.views)
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):

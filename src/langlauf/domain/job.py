@@ -19,6 +19,9 @@ LimitReached = Literal["events", "partials"]
 INLINE_REF = "inline:"
 #: Why a job was canceled that had not started by its `start_by`.
 TOO_LATE = "too_late"
+#: JSON text, or its bytes in UTF-8: what came as bytes is stored without a text being made of it, which would hold the
+#: interpreter lock, and with it all requests, for a tenth of a second.
+PayloadText = str | memoryview
 #: Ten years in seconds: longer has no use, and would overflow stored deadlines.
 LONGEST_TIMEOUT = 10 * 365 * 86_400.0
 LONGEST_LABEL = 120

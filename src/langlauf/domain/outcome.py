@@ -18,7 +18,7 @@ from langlauf.domain.errors import (
     TransientError,
 )
 from langlauf.domain.instant import Instant, to_text
-from langlauf.domain.job import INLINE_REF, CanceledBy
+from langlauf.domain.job import INLINE_REF, CanceledBy, PayloadText
 from langlauf.domain.redact import clean_details, clean_message, clean_text, exception_text, without_paths
 
 #: A job is failed after its worker vanished this often: it may be the cause.
@@ -40,10 +40,17 @@ class Completed(msgspec.Struct, frozen=True, kw_only=True):
     result_id: str
     #: None if it is stored as a blob
     payload: str | None
+    #: a large one, instead of the text
+    payload_data: memoryview | None = None
     summary: str | None = None
     payload_ref: str = INLINE_REF
     #: views for people, as JSON text
     views: str | None = None
+
+    @property
+    def content(self) -> PayloadText | None:
+        """Return the payload in the form it came."""
+        return self.payload if self.payload_data is None else self.payload_data
 
 
 class Failed(msgspec.Struct, frozen=True, kw_only=True):

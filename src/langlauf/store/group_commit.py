@@ -13,10 +13,11 @@ from typing import Generic, TypeVar
 import msgspec
 
 from langlauf.clock import monotonic
-from langlauf.domain.attempt import Lease, Write
+from langlauf.domain.attempt import Lease, Partial, Write
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.fairness import take_in_turns
 from langlauf.domain.job import NewJob
+from langlauf.domain.outcome import Completed
 from langlauf.telemetry.metrics import BATCH_SIZES, BATCHES, REFUSED
 
 Operation = TypeVar("Operation")
@@ -197,5 +198,6 @@ def org_of(operation: object) -> str:
 
 def payload_length(operation: object) -> int:
     """Return the approximate length of the payload of a write; 0 without one."""
-    payload = getattr(operation.write if isinstance(operation, Recording) else operation, "payload", None)
-    return len(payload) if isinstance(payload, str) else 0
+    write = operation.write if isinstance(operation, Recording) else operation
+    payload = write.content if isinstance(write, Partial | Completed) else getattr(write, "payload", None)
+    return len(payload) if isinstance(payload, str | memoryview) else 0

@@ -4,6 +4,7 @@ Messages that are sent in one turn of the event loop go out in one write.
 """
 
 import asyncio
+import mmap
 import struct
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, cast
@@ -107,7 +108,7 @@ class MessageConnection(asyncio.Protocol, Generic[Message]):
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray()
         #: a large frame that is not complete, and how many bytes it lacks
-        self._large: bytearray | None = None
+        self._large: mmap.mmap | None = None
         self._missing = 0
         self._outgoing: list[bytes] = []
         self._decoding: set[asyncio.Task[None]] = set()
@@ -134,7 +135,8 @@ class MessageConnection(asyncio.Protocol, Generic[Message]):
                 start = end
                 continue
             if length > LARGE_TEXT:
-                self._large, self._missing = bytearray(length), length
+                # Its pages come as they are written to; a bytearray of 64 MiB would be cleared first.
+                self._large, self._missing = mmap.mmap(-1, length), length
                 self._fill_large(memoryview(bytes(rest[begin:])))
                 start = len(rest)
             break
@@ -145,7 +147,7 @@ class MessageConnection(asyncio.Protocol, Generic[Message]):
 
         It is received in place: copying 64 MiB would hold up the event loop for a tenth of a second.
         """
-        part, frame = data[: self._missing], cast("bytearray", self._large)
+        part, frame = data[: self._missing], cast("mmap.mmap", self._large)
         start = len(frame) - self._missing
         frame[start : start + len(part)] = part
         self._missing -= len(part)
@@ -154,7 +156,7 @@ class MessageConnection(asyncio.Protocol, Generic[Message]):
             self._decode(frame)
         return data[len(part) :]
 
-    def _decode(self, frame: bytes | bytearray) -> None:
+    def _decode(self, frame: bytes | mmap.mmap) -> None:
         if len(frame) <= LARGE_TEXT:
             self._on_message(self._decoder.decode(frame))
             return
@@ -162,7 +164,7 @@ class MessageConnection(asyncio.Protocol, Generic[Message]):
         self._decoding.add(task)
         task.add_done_callback(self._decoding.discard)
 
-    async def _decode_large(self, frame: bytes | bytearray) -> None:
+    async def _decode_large(self, frame: bytes | mmap.mmap) -> None:
         self._on_message(await run_in_thread(self._decoder.decode, frame))
 
     def send(self, message: msgspec.Struct) -> None:

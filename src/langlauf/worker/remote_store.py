@@ -31,7 +31,7 @@ from langlauf.domain.attempt import (
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.health import WorkerReport
 from langlauf.domain.instant import Instant
-from langlauf.domain.outcome import Released
+from langlauf.domain.outcome import Completed, Released
 from langlauf.domain.read_models import JobView, PastRun, ResultView
 from langlauf.hints import Hints
 from langlauf.worker.attempt_store import AttemptReads
@@ -125,7 +125,11 @@ class RemoteStore:
         return cast("list[LeaseRenewal]", await self._call("renew", leases, lease_seconds))
 
     async def record(self, lease: Lease, write: Write) -> WriteResult:
-        """Write for an attempt."""
+        """Write for an attempt. A large payload is sent as bytes, which the program stores as they come."""
+        payload = write.payload if isinstance(write, Partial | Completed) else None
+        if payload is not None and len(payload) > LARGE_TEXT:
+            data = memoryview(await run_in_thread(payload.encode))
+            write = msgspec.structs.replace(write, payload=None, payload_data=data)
         raw = msgspec.Raw(_encode(write))
         return cast("WriteResult", await self._call("record", lease, type(write).__name__, raw))
 

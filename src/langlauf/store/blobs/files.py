@@ -19,6 +19,7 @@ T = TypeVar("T")
 _WORD = re.compile(r"[a-z0-9_=-][a-z0-9_=.-]*")
 _OURS_ALONE = 0o700
 _THREADS = 4
+_PIECE = 1_048_576
 
 
 class FileBlobs:
@@ -29,7 +30,7 @@ class FileBlobs:
         # Not the threads of the event loop: analyses may occupy all of them.
         self._threads = ThreadPoolExecutor(_THREADS, "langlauf-blobs")
 
-    async def put(self, key: str, data: bytes) -> None:
+    async def put(self, key: str, data: bytes | memoryview) -> None:
         await self._aside(lambda: self._write(self._path(key), data))
 
     async def get(self, key: str, *, at_most: int) -> bytes | None:
@@ -77,7 +78,7 @@ class FileBlobs:
         with contextlib.suppress(PermissionError):
             _synchronise(self._root.parent)
 
-    def _write(self, path: Path, data: bytes) -> None:
+    def _write(self, path: Path, data: bytes | memoryview) -> None:
         self._root.mkdir(_OURS_ALONE, parents=True, exist_ok=True)
         folders = [folder for folder in path.parents if folder.is_relative_to(self._root)]
         for folder in reversed(folders[:-1]):
@@ -107,13 +108,14 @@ class FileBlobs:
                         yield Listed(name, entry.stat(follow_symlinks=False).st_mtime)
 
 
-def _write_through(path: Path, data: bytes) -> None:
+def _write_through(path: Path, data: bytes | memoryview) -> None:
+    """Write in pieces that are on disk before the next: a commit of the store that needs the disk waits for one."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "wb", buffering=0) as file:
         left = memoryview(data)
         while left:
-            left = left[file.write(left) or 0 :]
-        os.fsync(file.fileno())
+            left = left[file.write(left[:_PIECE]) or 0 :]
+            os.fsync(file.fileno())
 
 
 def _synchronise(folder: Path) -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from langlauf.domain.attempt import Lease, Partial, Write, utf8_size
 from langlauf.domain.errors import SettingsError, StoreError
-from langlauf.domain.job import INLINE_REF
+from langlauf.domain.job import INLINE_REF, PayloadText
 from langlauf.domain.outcome import Completed
 from langlauf.domain.result import PayloadSource, ReferencedPayloads, Snapshot
 from langlauf.store.admin import AccessStore
@@ -108,19 +108,21 @@ class LargePayloads:
 
     def wants(self, write: Write) -> TypeGuard[Partial | Completed]:
         """Whether the payload of a write becomes a blob."""
-        if self._payloads is None or not isinstance(write, Partial | Completed) or write.payload is None:
+        if self._payloads is None or not isinstance(write, Partial | Completed) or write.content is None:
             return False
-        return _is_over(write.payload, self._largest_inline)
+        return _is_over(write.content, self._largest_inline)
 
     async def keep(self, lease: Lease, write: Partial | Completed) -> Partial | Completed:
         """Store the payload of a write as a blob, and return the write with its reference."""
-        payloads, payload = self._payloads, write.payload
+        payloads, payload = self._payloads, write.content
         if payloads is None or payload is None or not await payloads.takes(lease.org_id, lease.job_id):
             return write
         ref = await payloads.keep(lease.org_id, lease.job_id, payload)
         if isinstance(write, Completed):
-            return msgspec.structs.replace(write, payload=None, payload_ref=ref)
-        return msgspec.structs.replace(write, payload=None, payload_ref=ref, blob_bytes=utf8_size(payload))
+            return msgspec.structs.replace(write, payload=None, payload_data=None, payload_ref=ref)
+        return msgspec.structs.replace(
+            write, payload=None, payload_data=None, payload_ref=ref, blob_bytes=utf8_size(payload)
+        )
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
@@ -188,11 +190,9 @@ def is_blob(snapshot: Snapshot) -> bool:
     return snapshot.result_payload_ref != INLINE_REF and snapshot.removed_at is None
 
 
-def _is_over(text: str, limit: int) -> bool:
+def _is_over(text: PayloadText, limit: int) -> bool:
     """Whether a text has more bytes than that; it is encoded only where its length does not decide."""
-    if len(text) > limit:
-        return True
-    return not text.isascii() and len(text.encode()) > limit
+    return len(text) > limit or utf8_size(text) > limit
 
 
 #: Returns the blobs that jobs, by org and id, reference right now.

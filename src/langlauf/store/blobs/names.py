@@ -38,7 +38,7 @@ class Ref(NamedTuple):
         return len(data) == self.size and hashlib.sha256(data).hexdigest() == self.digest
 
 
-def ref_of(data: bytes) -> Ref:
+def ref_of(data: bytes | memoryview) -> Ref:
     """Return the reference of some bytes."""
     return Ref(hashlib.sha256(data).hexdigest(), len(data))
 

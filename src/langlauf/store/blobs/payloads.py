@@ -10,6 +10,7 @@ from typing import TypeVar
 from langlauf.clock import SystemClock
 from langlauf.domain.errors import PayloadUnavailable, StoreUnavailable
 from langlauf.domain.instant import SECOND
+from langlauf.domain.job import PayloadText
 from langlauf.domain.result import PayloadSource
 from langlauf.store.blobs.names import BlobKey, Ref, escape_segment, read_key, read_ref, ref_of
 from langlauf.store.blobs.protocol import Blobs, Listed
@@ -35,7 +36,7 @@ class Payloads:
         """Whether the key of this job's blobs is short enough: nearly always."""
         return BlobKey(await self.folder(), org_id, job_id, "").nameable
 
-    async def keep(self, org_id: str, job_id: str, payload: str) -> str:
+    async def keep(self, org_id: str, job_id: str, payload: PayloadText) -> str:
         """Store a payload and return its reference. It is garbage until a row references it."""
         data, ref = await _run_in_thread(lambda: _encode(payload))
         place = BlobKey(await self.folder(), org_id, job_id, ref.digest)
@@ -161,8 +162,8 @@ async def _run_in_thread(do: Callable[[], T]) -> T:
     return await asyncio.get_running_loop().run_in_executor(_THREADS, do)
 
 
-def _encode(payload: str) -> tuple[bytes, Ref]:
-    data = payload.encode()
+def _encode(payload: PayloadText) -> tuple[bytes | memoryview, Ref]:
+    data = payload.encode() if isinstance(payload, str) else payload
     return data, ref_of(data)
 
 

@@ -21,7 +21,7 @@ class Listed(NamedTuple):
 class Blobs(Protocol):
     """Bytes by key. Writing the same bytes again changes nothing."""
 
-    async def put(self, key: str, data: bytes) -> None:
+    async def put(self, key: str, data: bytes | memoryview) -> None:
         """Store the bytes atomically; when it returns they survive a crash."""
 
     async def get(self, key: str, *, at_most: int) -> bytes | None:

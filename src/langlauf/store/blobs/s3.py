@@ -78,7 +78,7 @@ class ObjectBlobs:
         self._bucket = bucket
         self._store = _connect(bucket, seconds)
 
-    async def put(self, key: str, data: bytes) -> None:
+    async def put(self, key: str, data: bytes | memoryview) -> None:
         with self._told():
             await self._store.put_async(key, data, use_multipart=False)
 

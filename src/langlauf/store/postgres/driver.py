@@ -11,14 +11,26 @@ from functools import partial
 from typing import Any, Self, cast
 from uuid import uuid4
 
+import msgspec
+
 from langlauf.clock import Clock, made_at, monotonic
-from langlauf.domain.attempt import Backoff, Claim, ClaimBatch, ClaimRequest, Lease, LeaseRenewal, Write, WriteResult
+from langlauf.domain.attempt import (
+    Backoff,
+    Claim,
+    ClaimBatch,
+    ClaimRequest,
+    Lease,
+    LeaseRenewal,
+    Partial,
+    Write,
+    WriteResult,
+)
 from langlauf.domain.errors import Overloaded, StoreUnavailable
 from langlauf.domain.eta import QueueLoad
 from langlauf.domain.health import WRITE_PROBE
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.job import JobRecord, NewJob, SubmitOutcome
-from langlauf.domain.outcome import CANCEL_MARGIN, MOST_LOST_LEASES
+from langlauf.domain.outcome import CANCEL_MARGIN, MOST_LOST_LEASES, Completed
 from langlauf.domain.overview import Backlog, Overview, StoreUsage
 from langlauf.domain.read_models import CancelRequest, JobFingerprint, JobView, MarkRead, QueueDepth, SweptJob
 from langlauf.domain.result import ReferencedPayloads
@@ -211,6 +223,9 @@ class PostgresStore:
     async def record(self, lease: Lease, write: Write) -> WriteResult:
         if self.blobs.wants(write):
             write = await self.blobs.keep(lease, write)
+        if isinstance(write, Partial | Completed) and write.payload_data is not None:
+            text = await asyncio.to_thread(str, write.payload_data, "utf-8")  # the driver takes texts
+            write = msgspec.structs.replace(write, payload=text, payload_data=None)
         return cast("WriteResult", await self._records.do(Recording(lease, write)))
 
     async def _record_batch(self, batch: Sequence[Recording]) -> list[Any]:

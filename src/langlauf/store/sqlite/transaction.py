@@ -160,7 +160,7 @@ class Transaction:
         job, org, _ = key
         ref = None if write.payload_ref == INLINE_REF else write.payload_ref
         row = (job, seq, org, write.result_id, kind, SCHEMA_VERSION, ref, self.now, write.summary)
-        self._results.append((*row, write.payload, write.views))
+        self._results.append((*row, write.content, write.views))
 
     def write_snapshots(self) -> None:
         """Write the snapshots that were appended so far."""

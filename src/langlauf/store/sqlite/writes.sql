@@ -92,7 +92,8 @@ WHERE job.job = :job AND event.event_seq = :event_seq
 -- name: insert_result
 INSERT INTO result_rows (
     job, result_seq, org, result_id, result_kind, schema_version, payload_ref, created_at, summary_json, payload, views)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+-- A large payload comes as bytes of its text.
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, CAST(? AS TEXT), ?)
 
 -- name: touch_org
 -- Followers of an org see by the version that something changed.
