@@ -107,7 +107,7 @@ def test_the_cause_is_shown_and_copied(tab: OpenTab, site: Live) -> None:
     failed = site.wait(site.submit("failing", how="bug")["job_id"])
     page.goto(f"/jobs/{failed['job_id']}")
     cause = page.locator("#cause")
-    expect(cause).to_contain_text("Raised in failing, live.py:")
+    expect(cause).to_contain_text("RuntimeError, raised in failing, live.py:")
     expect(cause).to_contain_text('raise RuntimeError(f"broken {how}")')
     cause.get_by_text("Stack trace", exact=True).click()
     assert_accessible(page)
@@ -118,11 +118,44 @@ def test_the_cause_is_shown_and_copied(tab: OpenTab, site: Live) -> None:
     assert_fits(page)
 
 
+def test_a_failed_job_is_run_again_with_changes(page: Page, site: Live, gate: str) -> None:
+    """The form opens at the field at fault; the pages of both jobs lead to each other and to what differs."""
+    failed = site.wait(site.submit("picky", part="north", gate=gate)["job_id"])
+    page.goto(f"/jobs/{failed['job_id']}")
+    main = page.locator("#part-actions > :is(a, button):not(.second)")
+    expect(main).to_have_text("Change the input and run again")
+    expect(page.get_by_role("button", name="Resume")).to_have_count(0)
+    main.press("Enter")
+    field = page.get_by_label("Part")
+    expect(field).to_be_focused()
+    expect(field).to_have_value("north")
+    expect(field).to_have_accessible_description("The earlier job failed: part must be south")
+    assert_accessible(page)
+    field.fill("south")
+    field.press("Enter")
+    page.wait_for_url("**/jobs/*")
+    family = page.locator("#part-family")
+    expect(family).to_contain_text("Run again from")
+    GATES.open(gate)
+    page.wait_for_url("**/results/*")
+    family.get_by_role("link", name="Compare the results of both").click()
+    expect(page.get_by_role("heading", name="Two runs compared")).to_be_visible()
+    expect(page.locator("#inputs + .grid")).to_contain_text("north")
+    expect(page.locator("#inputs + .grid")).to_contain_text("south")
+    assert_accessible(page)
+    page.goto(f"/jobs/{failed['job_id']}?lang=de")
+    expect(family).to_contain_text("Erneut ausgeführt als")
+    expect(family).to_contain_text("Abgeschlossen")
+    page.set_viewport_size({"width": 320, "height": 700})
+    assert_fits(page)
+
+
 def test_a_failed_job_goes_on_where_it_stopped(page: Page, site: Live) -> None:
     """The new job is followed to its end; what was computed before is not computed again."""
     failed = site.wait(site.submit("chunked", parts=4, fail_at=2)["job_id"])
     assert failed["status"] == "failed"
     page.goto(f"/jobs/{failed['job_id']}")
+    expect(page.locator("#part-state")).to_contain_text("2 finished parts are kept: Resume does not compute them")
     page.get_by_role("button", name="Resume").click()
     page.wait_for_url(lambda url: failed["job_id"] not in url)
     again = page.url.rpartition("/")[2].partition("?")[0]

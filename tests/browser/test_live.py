@@ -157,7 +157,7 @@ def test_a_reader_can_stop_all_of_it(page: Page, site: Live, gate: str) -> None:
     site.wait(job_id)
     page.wait_for_timeout(2_000)
     expect(page.locator("#state")).to_have_text("Interim result, still running")
-    page.get_by_role("button", name="Continue").click()
+    page.get_by_role("button", name="Continue updates").click()
     expect(page.locator("#state")).to_have_text("Completed")
     other.close()
 

@@ -62,7 +62,7 @@ def test_the_page_shows_it_to_those_who_may(closed: KeyedServer, failed: dict[st
     shown = closed.live.http.get(address, headers={**bearer(OPERATOR), "X-Org-Id": "org-a"}).text
     assert "in failing" in shown
     assert '<details id="trace">' in shown
-    assert "Raised in failing, " in shown
+    assert "RuntimeError, raised in failing, " in shown
     assert '<details id="trace">' in closed.live.http.get(address, headers=bearer(closed.admin)).text
     hidden = closed.live.http.get(address, headers=_all_but_debug(closed)).text
     assert "in failing" not in hidden

@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from langlauf.clock import new_id
@@ -94,7 +95,7 @@ def test_a_failed_analysis_maps_to_a_status(server: Live, how: str, status: int,
     job = server.job(response.json()["job_id"])
     assert (job["status"], job["error_code"], job["partial_count"] >= 1) == ("failed", error, True)
     assert "token=abcdef" not in response.text
-    assert "Traceback" not in server.http.get(f"/analyze/jobs/{job['job_id']}").text
+    assert "Traceback" not in response.text
 
 
 def test_an_idempotency_key_is_replayed(server: Live) -> None:
@@ -211,3 +212,21 @@ def test_faults_can_be_injected(server: Live, query: str, code: str, hint: str) 
 def test_the_injected_success_completes(server: Live) -> None:
     """__ok__ completes quickly."""
     assert server.wait(server.submit("echo", query="__ok__")["job_id"])["status"] == "completed"
+
+
+def test_a_job_remembers_whose_input_it_started_from(server: Live) -> None:
+    """One of its own org; another's is refused in the words for one that does not exist."""
+    first = server.wait(server.submit("echo", query="Bern")["job_id"])["job_id"]
+
+    def submit(org: str, based_on: str) -> httpx2.Response:
+        mode = {"requested": True, "based_on": based_on}
+        body = {"query": "Basel", "options": {"async_mode": mode}}
+        return server.http.post("/analyze", json=body, headers={"X-Org-Id": org, "X-Request-Id": "same"})
+
+    made = submit("default-org", first).json()["job"]
+    assert (made["based_on"], made["retry_of"]) == (first, None)
+    assert server.wait(made["job_id"])["based_on"] == first
+    foreign, unknown = submit("org-b", first), submit("org-b", new_id())
+    assert (foreign.status_code, foreign.json()["error"]) == (400, "bad_request")
+    assert foreign.json()["field"] == "options.async_mode.based_on"
+    assert foreign.json() == unknown.json()

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from langlauf.domain.attempt import Checkpoint, Partial
@@ -19,7 +20,7 @@ from langlauf.store.protocol import JobReads, OrgReads, Store, TenantReads
 from langlauf.store.source import PIECE
 from tests.store_contract.conftest import Harness
 from tests.support.stores import DAY, SetClock
-from tests.support.submissions import ORG, accept, cancel_request, started
+from tests.support.submissions import ORG, accept, cancel_request, new_job, started
 
 FAILED = Failed(code="internal", message="no", retryable=False)
 Read = Callable[[TenantReads, str, str], Awaitable[Any]]
@@ -60,6 +61,8 @@ READS: dict[str, tuple[Read, Any]] = {
     "ranks": (lambda reads, _, __: reads.ranks(), []),
     "chunk": (lambda reads, job, _: reads.chunk(job, "c"), None),
     "chunks": (lambda reads, job, _: reads.chunks(job, ["c"]), {}),
+    "chunk_count": (lambda reads, job, _: reads.chunk_count(job, most=10), 0),
+    "reruns": (lambda reads, job, _: reads.reruns(job, most=10), []),
 }
 
 
@@ -118,11 +121,34 @@ def test_another_org_sees_nothing(harness: Harness, name: str) -> None:
         job_id = await _finished(store, clock)
         broken = await started(store, clock)
         assert await store.record(broken.lease, FAILED)
-        await accept(store, clock)
+        again = new_job(clock)
+        await store.submit(msgspec.structs.replace(again, job=msgspec.structs.replace(again.job, based_on=job_id)))
         assert await read(store.tenant("org-b"), job_id, "r-1") == nothing
         assert await read(store.tenant(""), job_id, "r-1") == nothing
         assert await read(store.tenant("org-%"), job_id, "r-1") == nothing
         assert await read(store.tenant(ORG), job_id, "r-1") != nothing
+
+    harness.run(body)
+
+
+def test_runs_again_are_found_newest_first(harness: Harness) -> None:
+    """Repeats and jobs that started from its input, in the order of time, up to a limit; not those of other jobs."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        first = await accept(store, clock)
+        made = []
+        for link in ("retry_of", "based_on", "retry_of"):
+            new = new_job(clock)
+            job = msgspec.structs.replace(new.job, **{link: first.job_id})
+            await store.submit(msgspec.structs.replace(new, job=job))
+            clock.pass_(1)
+            made.append((job.job_id, link))
+        found = await store.tenant(ORG).reruns(first.job_id, most=9)
+        assert [view.job.job_id for view in found] == [job_id for job_id, _ in reversed(made)]
+        assert [view.job.based_on for view in found] == [None, first.job_id, None]
+        newest = await store.tenant(ORG).reruns(first.job_id, most=2)
+        assert [view.job.job_id for view in newest] == [made[2][0], made[1][0]]
+        assert await store.tenant(ORG).reruns(made[0][0], most=9) == []
 
     harness.run(body)
 

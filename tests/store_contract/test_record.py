@@ -281,6 +281,8 @@ def test_a_resumed_job_starts_with_the_finished_chunks(harness: Harness) -> None
         assert await store.record(old.lease, Failed(code="internal", message="no", retryable=False))
         new = await started(store, clock, resume_from=old.lease.job_id)
         assert await store.tenant(ORG).chunk(new.lease.job_id, "year-1") == "1"
+        assert await store.tenant(ORG).chunk_count(new.lease.job_id, most=9) == 1
+        assert await store.tenant("org-b").chunk_count(new.lease.job_id, most=9) == 0
         foreign = await started(store, clock, org="org-b", resume_from=old.lease.job_id)
         assert await store.tenant("org-b").chunk(foreign.lease.job_id, "year-1") is None
 

@@ -91,6 +91,15 @@ def sample_app(**options: Any) -> Langlauf:  # noqa: C901 - a list of small func
         raise RuntimeError(f"broken {how}")
 
     @app.analysis
+    async def picky(job: Job, part: str, gate: str) -> dict[str, Any]:
+        """Takes one part only, and says which parameter is at fault."""
+        await job.partial({"part": part})
+        if part != "south":
+            raise PermanentError("part must be south", meta={"field": "part"})
+        await GATES.wait(gate)
+        return {"part": part}
+
+    @app.analysis
     async def deaf(job: Job, gate: str) -> dict[str, Any]:
         """Ignore cancellation."""
         while True:

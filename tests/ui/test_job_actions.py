@@ -1,15 +1,18 @@
 """What a person does with a job from its page, over plain forms: done, refused with a reason, or not offered."""
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
+from langlauf import Job, TransientError
 from langlauf.clock import new_id
 from langlauf.domain.access import Scope
 from tests.support.keys import OPERATOR, make_key
-from tests.support.live import GATES, Live, live
+from tests.support.live import GATES, Live, live, sample_app
 from tests.ui.html_page import HtmlPage, assert_page
 
 
@@ -163,3 +166,76 @@ def test_the_input_is_shown_without_secrets(server: Live) -> None:
     assert "token" not in made.text_of("title")
     assert "curl -i -X POST" in made.text
     assert "abcdef123456" not in heard.partition("Result")[0]
+
+
+@pytest.mark.parametrize(
+    ("analysis", "values", "main", "kept"),
+    [
+        ("chunked", {"parts": 4, "fail_at": 2}, "Change the input and run again", "2 finished parts are kept"),
+        ("chunked", {"parts": 4, "fail_at": 1}, "Change the input and run again", "1 finished part is kept"),
+        ("failing", {"how": "permanent"}, "Change the input and run again", ""),
+        ("failing", {"how": "transient"}, "Change the input and run again", ""),
+        ("flaky", {}, "Resume", "1 finished part is kept"),
+    ],
+)
+def test_the_main_action_is_the_right_next_step(
+    retrying: Live, analysis: str, values: dict[str, Any], main: str, kept: str
+) -> None:
+    """Resume only where parts are kept, and first only where the error may pass; else the input is to be changed."""
+    job = retrying.wait(retrying.submit(analysis, **values)["job_id"])
+    assert job["status"] == "failed"
+    response = retrying.http.get(f"/jobs/{job['job_id']}")
+    assert_page(response)
+    text = response.text
+    actions = text.partition('id="part-actions"')[2].partition("</section>")[0]
+    assert re.findall(r'<a class="button" [^>]*>([^<]+)<|<button type="submit">([^<]+)<', actions) in (
+        [(main, "")],
+        [("", main)],
+    )
+    assert (">Resume<" in actions) == bool(kept)
+    assert kept in text
+
+
+@pytest.fixture(scope="module")
+def retrying(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """A server with an analysis that fails for a passing reason after a part is done."""
+    app = sample_app()
+
+    @app.analysis(max_retries=0)
+    async def flaky(job: Job) -> None:
+        """Finishes a part, then cannot reach something."""
+        await job.checkpoint("one", _one)
+        raise TransientError("nothing answers")
+
+    with live(tmp_path_factory.mktemp("retrying"), app, LANGLAUF_RETRY_BASE="0.01") as running:
+        yield running
+
+
+def _one() -> int:
+    return 1
+
+
+def test_jobs_that_belong_together_lead_to_each_other(server: Live) -> None:
+    """Under the title of both, with their states; their newest results are compared, each with its input."""
+    first = server.wait(server.submit("failing", how="permanent")["job_id"])
+    body = {"analysis": "failing", "input": {"how": "bug"}}
+    mode = {"options": {"async_mode": {"requested": True, "based_on": first["job_id"]}}}
+    second = server.wait(server.http.post("/analyze", json={**body, **mode}).json()["job"]["job_id"])
+    third = server.http.post(f"/analyze/jobs/{first['job_id']}/retry").json()["job"]
+    server.wait(third["job_id"])
+    made = assert_page(server.http.get(f"/jobs/{first['job_id']}"))
+    links = made.links()
+    places = [links.index(f"../jobs/{job['job_id']}") for job in (second, third)]
+    assert places == sorted(places)
+    assert made.text.count("Run again as") == 2
+    made = assert_page(server.http.get(f"/jobs/{second['job_id']}"))
+    assert "Run again from" in made.text
+    compare = next(link for link in made.links() if f"diff?with={first['result_id']}" in link)
+    compared = assert_page(server.http.get(compare.removeprefix("..")))
+    assert "Two runs compared" in compared.text_of("h1")
+    assert "permanent" in compared.text
+    german = assert_page(server.http.get(f"{compare.removeprefix('..')}&lang=de"))
+    assert "Zwei Läufe im Vergleich" in german.text_of("h1")
+    assert_page(server.http.get(f"/results/{first['result_id']}/diff?with={new_id()}"), 404)
+    foreign = {"X-Org-Id": "org-b"}
+    assert_page(server.http.get(compare.removeprefix(".."), headers=foreign), 404)

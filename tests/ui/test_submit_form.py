@@ -215,10 +215,13 @@ def test_a_form_is_filled_from_an_earlier_job(server: Live, org: str) -> None:
     assert "Values that look like secrets are not shown" in made.text
     again = server.wait(started(send(server, filled, headers)), org)
     assert (again["result"]["years"], again["result"]["codes"], again["retry_of"]) == (5, [1, 2], None)
+    assert again["based_on"] == job["job_id"]
+    wrong = assert_page(send(server, {**filled, "in.years": "x"}, headers), 400)
+    assert form_fields(wrong)["based_on"] == job["job_id"]
 
 
 def test_a_job_that_stopped_can_be_resumed(server: Live, org: str) -> None:
-    """As a new job that repeats it; twice pressed it is one. A completed one is not resumed."""
+    """As a new job that repeats it; twice pressed it is one. One that completed, or kept nothing, is not resumed."""
     headers = {"X-Org-Id": org}
     job = server.wait(server.submit("chunked", org, parts=3, fail_at=2)["job_id"], org)
     made = assert_page(server.http.get(f"/?from={job['job_id']}", headers=headers))
@@ -227,7 +230,10 @@ def test_a_job_that_stopped_can_be_resumed(server: Live, org: str) -> None:
     assert first == second
     assert server.wait(first, org)["retry_of"] == job["job_id"]
     done = server.wait(server.submit("echo", org, query="x")["job_id"], org)
-    assert "resume" not in form_fields(assert_page(server.http.get(f"/?from={done['job_id']}", headers=headers)))
+    empty = server.wait(server.submit("chunked", org, parts=3, fail_at=0)["job_id"], org)
+    for job_id in (done["job_id"], empty["job_id"]):
+        made = assert_page(server.http.get(f"/?from={job_id}", headers=headers))
+        assert [one for one in made.all("input") if one.get("name") == "resume"] == []
 
 
 def test_a_job_of_another_org_fills_nothing(server: Live, org: str) -> None:

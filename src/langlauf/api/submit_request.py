@@ -42,6 +42,7 @@ def read_submit_request(
         max_retries=mode.max_retries,
         priority_class=mode.priority_class,
         allow_duplicate=mode.allow_duplicate,
+        based_on=mode.based_on,
         idempotency_key=idempotency_key,
         label=mode.label,
         notify=notify,

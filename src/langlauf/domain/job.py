@@ -101,6 +101,7 @@ class VisibleJob(msgspec.Struct, Generic[Time, Details], frozen=True, kw_only=Tr
     next_attempt_at: Annotated[Time | None, "When it may go on, where no attempt of it runs."] = None
     timeout_seconds: Annotated[int | float, "How long one attempt may take."]
     retry_of: Annotated[str | None, "The job that it repeats."] = None
+    based_on: Annotated[str | None, "The job whose input it started from, to run it again with changes."] = None
     #: also the fencing token, because it grows at every claim
     attempt: Annotated[Count, "How often it was executed."] = 0
     trace_id: Annotated[str, "The trace that it belongs to."]

@@ -38,6 +38,11 @@ class ErrorCause(msgspec.Struct, frozen=True, kw_only=True):
     place: CodePlace | None
     trace: str
 
+    @property
+    def kind(self) -> str:
+        """The type of the exception."""
+        return self.error.partition(":")[0]
+
 
 def read_cause(trace: str) -> ErrorCause:
     """Read a stored trace. The place is that of the last error with a frame of the application."""

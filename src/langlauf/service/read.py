@@ -235,6 +235,12 @@ class OneJobReads:
     async def overview(self, *, since: Instant, most: int) -> Overview:  # noqa: ARG002 - no figure counts it
         return EMPTY_OVERVIEW
 
+    async def chunk_count(self, job_id: str, *, most: int) -> int:
+        return await self._tenant.chunk_count(job_id, most=most) if job_id == self._job_id else 0
+
+    async def reruns(self, job_id: str, *, most: int) -> list[JobView]:  # noqa: ARG002 - they are other jobs
+        return []
+
     async def chunk(self, job_id: str, key: str) -> str | None:
         return await self._tenant.chunk(job_id, key) if job_id == self._job_id else None
 

@@ -71,6 +71,8 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     run_at: Instant | None = None
     delay_seconds: float | None = None
     start_by: Instant | None = None
+    #: the job whose input this one started from
+    based_on: str | None = None
     #: notifications to validate and add
     notify: NotifyOptions | None = None
     #: subscriptions validated before, such as those of a retried job
@@ -139,6 +141,7 @@ class SubmitService:
     ) -> SubmitOutcome:
         large = not is_small(request.input)
         payload, label = await run_in_thread(_read, analysis, request) if large else _read(analysis, request)
+        await self._check_origin(caller, request)
         subscriptions = request.subscriptions
         if request.notify is not None:
             subscriptions += await self._notices.subscriptions(caller.org_id, request.notify)
@@ -167,6 +170,7 @@ class SubmitService:
             tool_client=request.tool_client,
             run_at=run_at,
             start_by=request.start_by,
+            based_on=request.based_on,
         )
         expected = await self._estimates.expected(job, now)
         new = NewJob(
@@ -187,6 +191,11 @@ class SubmitService:
             seconds = await self._estimates.retry_after(submitted, job.org_id, job.analysis, now)
             return msgspec.structs.replace(submitted, retry_after=seconds)
         return submitted
+
+    async def _check_origin(self, caller: Caller, request: SubmitRequest) -> None:
+        """Refuse a job of another org, and one that does not exist, in the same words."""
+        if request.based_on is not None and await self._store.tenant(caller.org_id).job(request.based_on) is None:
+            raise InvalidInput("options.async_mode.based_on", "there is no such job to start from")
 
 
 def _read(analysis: Analysis, request: SubmitRequest) -> tuple[str, str | None]:

@@ -96,6 +96,12 @@ class JobReads(Protocol):
     async def chunks(self, job_id: str, keys: Sequence[str]) -> dict[str, str]:
         """Return the stored values of those chunks that are finished, as JSON text by key."""
 
+    async def chunk_count(self, job_id: str, *, most: int) -> int:
+        """Return how many finished chunks of a job are stored, counted up to a limit."""
+
+    async def reruns(self, job_id: str, *, most: int) -> list[JobView]:
+        """Return the jobs that repeat a job or started from its input, newest first."""
+
 
 class OrgReads(Protocol):
     """Lists and figures of an org."""

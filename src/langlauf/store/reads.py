@@ -87,6 +87,13 @@ class BaseTenantReads(ABC):
             found |= map(tuple, await self._ask("read_chunks", job_id=job_id, keys=some))
         return found
 
+    async def chunk_count(self, job_id: str, *, most: int) -> int:
+        rows = await self._ask("read_chunk_count", job_id=job_id, most=most)
+        return int(rows[0][0]) if rows else 0
+
+    async def reruns(self, job_id: str, *, most: int) -> list[JobView]:
+        return [self._view(row) for row in await self._ask("read_reruns", job_id=job_id, most=most)]
+
     async def events(self, job_id: str, *, after: int, limit: int) -> list[Event]:
         return [event_from(row) for row in await self._ask("read_events", job_id=job_id, after=after, limit=limit)]
 

@@ -1,5 +1,6 @@
 """The input of a job for people: its subject, a masked excerpt, a curl command, and a prefilled form."""
 
+import re
 import shlex
 from collections.abc import Iterable
 
@@ -19,6 +20,8 @@ from langlauf.ui.views.raw_json import NULL, is_hidden, is_text, members, parse_
 from langlauf.ui.views.table import truncate
 
 _MAX_SUBJECT = 80
+#: Finished parts are counted up to this.
+MAX_PARTS = 10_000
 #: In bytes. A larger input is not read for a subject.
 _MAX_SUBJECT_INPUT = 16_384
 
@@ -93,16 +96,27 @@ def job_input(context: ApiContext, request: PageRequest, caller: Caller, job: Jo
     )
 
 
+#: The member of `error_meta` that names the parameter at fault.
+_FIELD = "field"
+
+
+def faulty_field(job: JobRecord, analysis: Analysis | None) -> str | None:
+    """Return the parameter at fault: the one that the error's meta names, or the only one that its message mentions."""
+    if job.status is not Status.FAILED or analysis is None:
+        return None
+    names = {field.encode_name for field in msgspec.structs.fields(analysis.input_type)}
+    meta = {} if job.error_meta is None else msgspec.json.decode(job.error_meta, type=dict[str, object])
+    mentioned = names & {meta.get(_FIELD)} or names & set(re.findall(r"\w+", job.error_message or ""))
+    return next(iter(mentioned)) if len(mentioned) == 1 else None
+
+
 class PrefillSource(msgspec.Struct, frozen=True, kw_only=True):
     """An earlier job and its input, to fill a form from."""
 
     job: JobRecord
     input: dict[str, object]
-
-    @property
-    def resumable(self) -> bool:
-        """Whether a new job can resume it."""
-        return self.job.status in (Status.FAILED, Status.CANCELED)
+    #: finished parts that a resumed job would not compute again
+    kept_parts: int
 
 
 async def find_earlier_job(reads: Reads, caller: Caller, job_id: str) -> PrefillSource | None:
@@ -112,7 +126,12 @@ async def find_earlier_job(reads: Reads, caller: Caller, job_id: str) -> Prefill
     payload = None if view is None else await records.payload(job_id)
     if view is None or payload is None:
         return None
-    return PrefillSource(job=view.job, input=msgspec.json.decode(payload, type=dict[str, object]))
+    stopped = view.job.status in (Status.FAILED, Status.CANCELED)
+    return PrefillSource(
+        job=view.job,
+        input=msgspec.json.decode(payload, type=dict[str, object]),
+        kept_parts=await records.chunk_count(job_id, most=MAX_PARTS) if stopped else 0,
+    )
 
 
 def prefilled_fields(fields: list[FormField], earlier: PrefillSource) -> tuple[dict[str, str], list[str]]:

@@ -20,7 +20,7 @@ SHORTCUTS_OFF = "off"
 #: Parameters of the lists: filters, position, and what a bulk action is about.
 _LIST_PARAMETERS = ("status", "analysis", "error", "q", "range", "at", "trail", "do", "job", "group")
 #: Parameters that stay in the address when the reader changes the language.
-_KEPT_PARAMETERS = ("view", "refresh", "next", "from", "to", "v", "event", "org", *_LIST_PARAMETERS)
+_KEPT_PARAMETERS = ("view", "refresh", "next", "from", "to", "with", "v", "event", "org", *_LIST_PARAMETERS)
 
 
 class Preferences(msgspec.Struct, frozen=True, kw_only=True):

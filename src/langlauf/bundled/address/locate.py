@@ -108,7 +108,7 @@ def _not_found(parsed: ParsedAddress, gazetteer: Gazetteer) -> PermanentError:
             f" The table in use lists places from {gazetteer.table} people up; for smaller ones set "
             "LANGLAUF_ADDRESS_TABLE=500."
         )
-    meta: dict[str, Any] = {"table": f"cities{gazetteer.table}"}
+    meta: dict[str, Any] = {"field": "query", "table": f"cities{gazetteer.table}"}
     return PermanentError(message, code="address_intel", hint="check_input_and_retry", meta=meta)
 
 

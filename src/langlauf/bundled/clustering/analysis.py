@@ -72,7 +72,9 @@ def clustering(
     far. A table that cannot be used fails with the code `bad_table`, and names row and column.
     """
     if k_max < k_min:
-        raise PermanentError(f"k_max is {k_max} and k_min is {k_min}; k_max must not be smaller.")
+        raise PermanentError(
+            f"k_max is {k_max} and k_min is {k_min}; k_max must not be smaller.", meta={"field": "k_max"}
+        )
     job.progress(0, "Reading the table")
     read = read_table(table)
     choice = select_columns(read, columns)

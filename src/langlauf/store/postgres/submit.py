@@ -73,6 +73,7 @@ def columns_of(batch: Sequence[NewJob]) -> list[Sequence[Any]]:
         [job.tool_client for job in jobs],
         [job.estimated_seconds for job in jobs],
         [job.retry_of for job in jobs],
+        [job.based_on for job in jobs],
         [job.traceparent for job in jobs],
         [job.tracestate for job in jobs],
         [job.label for job in jobs],

@@ -154,6 +154,24 @@ SELECT payload FROM job_chunks WHERE org_id = :org_id AND job_id = :job_id AND c
 SELECT chunk_key, payload FROM job_chunks
 WHERE org_id = :org_id AND job_id = :job_id AND chunk_key IN (SELECT value FROM json_each(:keys))
 
+-- name: read_chunk_count
+-- Counted up to a limit.
+SELECT count(*) FROM (SELECT 1 FROM job_chunks WHERE org_id = :org_id AND job_id = :job_id LIMIT :most)
+
+-- name: read_reruns
+-- Jobs that repeat a job, or started from its input, the newest first; numbers of rows rise with time.
+SELECT {job_columns}, job.lease_expires_at
+FROM (SELECT * FROM (
+          SELECT again.job_id FROM job_rows AS again INDEXED BY idx_jobs_retry_of
+          WHERE again.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND again.retry_of = :job_id
+          ORDER BY again.job DESC LIMIT :most)
+      UNION ALL SELECT * FROM (
+          SELECT changed.job_id FROM job_rows AS changed INDEXED BY idx_jobs_based_on
+          WHERE changed.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND changed.based_on = :job_id
+          ORDER BY changed.job DESC LIMIT :most)) AS found
+CROSS JOIN jobs AS job ON job.job_id = found.job_id AND job.org_id = :org_id
+ORDER BY job.queued_at DESC, job.job_id DESC LIMIT :most
+
 -- name: read_ranks
 -- The first and the last of each analysis and class, each one look into the index.
 SELECT analysis.name, class.name, lane.waiting, first.ticket, last.ticket, first.queued_at, last.queued_at

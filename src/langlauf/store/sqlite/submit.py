@@ -102,6 +102,7 @@ class SubmitBatch:
             job.trace_id, job.request_id, job.requested_by_user_id, job.api_key_id, job.estimated_seconds, job.retry_of,
             job.traceparent, job.tracestate, new.payload if in_row else None, job.label, job.tool_client,
             job.run_at, job.start_by, job.schedule, job.planned_at,
+            job.based_on,
         ))  # fmt: skip
         if not in_row:
             self._large.append((number, new.payload))

@@ -53,9 +53,9 @@ SELECT coalesce(max(job), 0) FROM job_rows
 INSERT INTO job_rows (
     job, org, analysis, job_id, status, expedite, ticket, queued_at, updated_at, payload_hash, payload_ref, timeout_seconds,
     max_retries, trace_id, request_id, requested_by_user_id, api_key_id, estimated_seconds, retry_of, traceparent, tracestate, input,
-    label, tool_client, run_at, start_by, schedule, planned_at)
+    label, tool_client, run_at, start_by, schedule, planned_at, based_on)
 VALUES (?1, ?2, ?3, ?4, 'queued', ?5, ?6, ?7, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22,
-    ?23, ?24, ?25, ?26)
+    ?23, ?24, ?25, ?26, ?27)
 
 -- name: insert_large_input
 INSERT INTO inputs (job, input) VALUES (?, ?)

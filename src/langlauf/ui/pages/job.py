@@ -22,8 +22,9 @@ from langlauf.domain.state import Status
 from langlauf.problems import not_found
 from langlauf.service.control import NotCancelable, NotTerminal
 from langlauf.ui.formatting import display_state, format_duration, format_stopwatch, result_summary
-from langlauf.ui.job_input import JobInput, job_input
+from langlauf.ui.job_input import MAX_PARTS, JobInput, faulty_field, job_input
 from langlauf.ui.page_request import PageRequest
+from langlauf.ui.pages.job_family import job_family
 from langlauf.ui.pages.job_headline import JobObservation, job_headline
 from langlauf.ui.pages.job_timeline import event_log, job_timeline
 from langlauf.ui.pages.public import has_problem_page
@@ -87,6 +88,9 @@ class JobDetailPage:
             paused=paused,
             result_link=self._result_link(request, job),
             cancelable=self._cancelable(job),
+            kept_parts=await self._kept_parts(caller, job),
+            family=await job_family(reads, reads.of(caller), job),
+            faulty=faulty_field(job, self._context.services.registry.get(job.analysis)),
             took=_run_time(job),
             clock=format_stopwatch,
             timeline=job_timeline(job, events, observed.now),
@@ -118,6 +122,12 @@ class JobDetailPage:
             return None
         read = await with_payload(reads, request, known)
         return None if read.delivered.payload is None else VersionContent(versions=versions, stored=read.delivered)
+
+    async def _kept_parts(self, caller: Caller, job: JobRecord) -> int:
+        """Return how many finished parts a resumed job would not compute again."""
+        if job.status not in (Status.FAILED, Status.CANCELED):
+            return 0
+        return await self._context.services.reads.of(caller).chunk_count(job.job_id, most=MAX_PARTS)
 
     async def _input(self, request: PageRequest, caller: Caller, job: JobRecord) -> JobInput | None:
         payload = await self._context.services.reads.of(caller).payload(job.job_id)

@@ -22,6 +22,7 @@ from langlauf.service.read import CallerReads
 from langlauf.ui.formatting import display_state, format_duration, format_size, json_excerpt, result_summary
 from langlauf.ui.job_input import job_subject
 from langlauf.ui.page_request import PageRequest
+from langlauf.ui.pages.job_family import job_family
 from langlauf.ui.pages.public import has_problem_page
 from langlauf.ui.pages.result_downloads import download_formats
 from langlauf.ui.pages.snapshots import (
@@ -86,6 +87,7 @@ class ResultPage:
             size=format_size(len(payload.encode())),
             formats=download_formats(looked),
             around=snapshot_neighbours(await reads.results(job.job_id), delivered),
+            family=await job_family(services.reads, reads, job),
             code_known=has_problem_page(job.error_code),
             subject=job_subject(job, asked, services.registry.get(job.analysis)),
             asked=_input_excerpt(asked),

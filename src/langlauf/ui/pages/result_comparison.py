@@ -13,6 +13,8 @@ from langlauf.auth.caller import Caller
 from langlauf.domain.redact import is_secret_name
 from langlauf.domain.result import StoredResult
 from langlauf.domain.view import Column
+from langlauf.problems import not_found
+from langlauf.service.read import CallerReads
 from langlauf.ui.page_request import PageRequest
 from langlauf.ui.pages.snapshots import (
     query_number,
@@ -20,9 +22,20 @@ from langlauf.ui.pages.snapshots import (
     requested_version,
     require_payload,
     snapshot_neighbours,
+    with_payload,
 )
 from langlauf.ui.renderer import PageRenderer
-from langlauf.ui.views.raw_json import is_list, is_number, is_object, is_text, items, members, pointer_to, raw_text
+from langlauf.ui.views.raw_json import (
+    is_list,
+    is_number,
+    is_object,
+    is_text,
+    items,
+    members,
+    parse_raw,
+    pointer_to,
+    raw_text,
+)
 from langlauf.ui.views.stored_views import RawTableView, ResultViews, result_views
 from langlauf.ui.views.table import TableCell, column_names, row_fields, table_cell
 
@@ -182,15 +195,17 @@ def _children(value: Raw) -> RowFields:
 
 
 class ComparisonPage:
-    """`/results/{result_id}/diff?from=&to=`."""
+    """`/results/{result_id}/diff?from=&to=`, and `?with=` for the newest results of two jobs."""
 
     def __init__(self, context: ApiContext, renderer: PageRenderer) -> None:
         self._context = context
         self._renderer = renderer
 
     async def show(self, request: PageRequest, caller: Caller) -> Response:
-        """Compare two snapshots, by default the newest with the one before."""
+        """Compare two snapshots of a job, by default the newest with the one before, or two jobs."""
         reads = self._context.services.reads.of(caller)
+        if other := request.query_params.get("with"):
+            return await self._two_jobs(request, reads, other)
         newest = await requested_snapshot(reads, request, latest=True, payload=False)
         until = query_number(request, "to", newest.delivered.snapshot.result_seq)
         since = query_number(request, "from", max(1, until - 1))
@@ -204,7 +219,33 @@ class ComparisonPage:
             result_id=newest.requested.result_id,
             before=before.snapshot,
             after=after.snapshot,
+            inputs=None,
             around=snapshot_neighbours(await reads.results(newest.job.job_id), after.snapshot),
+            rows=rows,
+            paths=paths,
+            most=MAX_LISTED_CHANGES,
+        )
+
+    async def _two_jobs(self, request: PageRequest, reads: CallerReads, other_id: str) -> Response:
+        """Compare the newest results of two jobs, the one that was accepted first on the left, and their inputs."""
+        one = await requested_snapshot(reads, request, latest=True, payload=False)
+        other = await reads.result(other_id, latest=True, payload=False)
+        if other is None:
+            raise not_found()
+        early, late = sorted((one, other), key=lambda found: found.job.queued_at)
+        before = require_payload((await with_payload(reads, request, early)).delivered)
+        after = require_payload((await with_payload(reads, request, late)).delivered)
+        rows, paths = await asyncio.to_thread(_compare, before, after)
+        inputs = [await reads.payload(found.job.job_id) or "{}" for found in (early, late)]
+        return self._renderer.page(
+            request,
+            "results/diff.html",
+            job=late.job,
+            result_id=one.requested.result_id,
+            before=before.snapshot,
+            after=after.snapshot,
+            inputs=changed_paths(*map(parse_raw, inputs), without=None),
+            around=None,
             rows=rows,
             paths=paths,
             most=MAX_LISTED_CHANGES,

@@ -17,9 +17,10 @@ from langlauf.service.control import NotTerminal
 from langlauf.ui.form_fields import field_text
 from langlauf.ui.form_validation import FormFieldError
 from langlauf.ui.formatting import display_state
-from langlauf.ui.job_input import PrefillSource, find_earlier_job, job_subjects, prefilled_fields
+from langlauf.ui.job_input import PrefillSource, faulty_field, find_earlier_job, job_subjects, prefilled_fields
 from langlauf.ui.page_request import PageRequest
 from langlauf.ui.pages.submit_form import (
+    BASED_ON,
     NOTIFY_FIELDS,
     OPTION_FIELDS,
     PRIORITY,
@@ -60,6 +61,9 @@ class FormState(msgspec.Struct, frozen=True, kw_only=True):
     errors: Mapping[str, FormFieldError] = {}
     #: fields whose values look like secrets and were not copied from the earlier job
     hidden: list[str] = []
+    #: the earlier job that the new one is based on, and its field at fault
+    based_on: str = ""
+    faulty: str = ""
 
 
 class StartPage:
@@ -90,7 +94,14 @@ class StartPage:
             )
         texts, hidden = prefilled_fields(card.form_fields, earlier)
         texts[PRIORITY.html_name] = field_text(PRIORITY.kind, earlier.job.priority_class)
-        form = FormState(key=new_form_key(), texts=texts, hidden=hidden)
+        faulty = faulty_field(earlier.job, card.analysis)
+        form = FormState(
+            key=new_form_key(),
+            texts=texts,
+            hidden=hidden,
+            based_on=earlier.job.job_id,
+            faulty=f"in.{faulty}" if faulty else "",
+        )
         return await self._page(request, caller, card, form, earlier=earlier)
 
     async def submit(self, request: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
@@ -107,7 +118,8 @@ class StartPage:
         if outcome.job is not None:
             return _redirect_to_job(request, outcome.job)
         options = {option.html_name: fields.get(option.html_name, "") for option in (*OPTION_FIELDS, *NOTIFY_FIELDS)}
-        form = FormState(key=key, texts={**values.texts, **options}, errors=outcome.errors)
+        based_on = fields.get(BASED_ON, "")
+        form = FormState(key=key, texts={**values.texts, **options}, errors=outcome.errors, based_on=based_on)
         return await self._page(request, caller, card, form, outcome=outcome)
 
     async def _resume(self, request: PageRequest, caller: Caller, job_id: str, key: str) -> Response:

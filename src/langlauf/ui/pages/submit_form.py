@@ -104,6 +104,8 @@ OPTION_FIELDS = (DELAY, RUN_AT, TIMEOUT, PRIORITY, RETRIES, DUPLICATE)
 EMAIL = FormField(name="email", prefix="option", kind=FieldKind.TEXT, examples=("name@example.org",))
 WEBHOOK = FormField(name="webhook", prefix="option", kind=FieldKind.TEXT, examples=("https://example.org/hooks",))
 NOTIFY_FIELDS = (EMAIL, WEBHOOK)
+#: The hidden field with the earlier job that the form was filled from.
+BASED_ON = "based_on"
 _FORM_KEY = re.compile(r"[0-9A-Za-z]{24}", re.ASCII)
 
 
@@ -157,6 +159,8 @@ def request_body(card: AnalysisCard, values: Mapping[str, Any], fields: Mapping[
     notify = {entry.name: text for entry in NOTIFY_FIELDS if (text := fields.get(entry.html_name, "").strip())}
     if notify:
         mode["notify"] = notify
+    if fields.get(BASED_ON):
+        mode["based_on"] = fields[BASED_ON]
     body = {"analysis": card.name, "input": dict(values), "options": {"async_mode": mode}}
     return {**body, "timeout_seconds": timeout} if timeout else body
 

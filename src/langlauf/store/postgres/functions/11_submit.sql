@@ -46,7 +46,7 @@ END $$;
 CREATE OR REPLACE FUNCTION insert_jobs(
     now bigint, outcomes text[], org_ids text[], job_ids uuid[], job_names text[], names text[], classes text[], hashes bytea[], refs text[],
     payloads text[], timeouts float8[], retries integer[], traces uuid[], trace_names text[], requests uuid[], request_names text[], users text[],
-    key_ids text[], clients text[], estimates float8[], retry_ofs text[], traceparents text[], tracestates text[], labels text[],
+    key_ids text[], clients text[], estimates float8[], retry_ofs text[], based_ons text[], traceparents text[], tracestates text[], labels text[],
     run_ats bigint[], start_bys bigint[], schedules text[], planned_ats bigint[]
 ) RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE
@@ -58,12 +58,12 @@ BEGIN
         SELECT * FROM unnest(
             org_ids, job_ids, job_names, names, classes, hashes, refs, payloads, timeouts, retries, traces, trace_names, requests,
             request_names, users,
-            key_ids, clients, estimates, retry_ofs, traceparents, tracestates, labels, run_ats, start_bys, schedules, planned_ats,
+            key_ids, clients, estimates, retry_ofs, based_ons, traceparents, tracestates, labels, run_ats, start_bys, schedules, planned_ats,
             outcomes
         ) WITH ORDINALITY AS one (
             org_id, job, job_name, analysis, class, hash, ref, payload, timeout, retries, trace, trace_name, request,
             request_name, user_id,
-            key_id, client, estimate, retry_of, traceparent, tracestate, label, run_at, start_by, schedule, planned_at,
+            key_id, client, estimate, retry_of, based_on, traceparent, tracestate, label, run_at, start_by, schedule, planned_at,
             answer, place)
         WHERE answer IS NULL),
     lane AS MATERIALIZED (
@@ -78,10 +78,10 @@ BEGIN
     made AS (
         INSERT INTO job_rows (
             org_id, job, job_name, analysis, status, priority_class, payload_hash, payload_ref, queued_at, updated_at, timeout_seconds,
-            max_retries, trace, trace_name, request, request_name, requested_by_user_id, api_key_id, tool_client, estimated_seconds, retry_of, traceparent, tracestate,
+            max_retries, trace, trace_name, request, request_name, requested_by_user_id, api_key_id, tool_client, estimated_seconds, retry_of, based_on, traceparent, tracestate,
             label, ticket, run_at, start_by, schedule, planned_at)
         SELECT org_id, job, job_name, analysis, 'queued', class, hash, ref, now, now, timeout, retries, trace, trace_name, request, request_name,
-            user_id, key_id, client, estimate, retry_of, traceparent, tracestate, label, ticket, run_at, start_by, schedule, planned_at
+            user_id, key_id, client, estimate, retry_of, based_on, traceparent, tracestate, label, ticket, run_at, start_by, schedule, planned_at
         FROM numbered),
     written_events AS (
         INSERT INTO event_rows (org_id, job, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, feed_mark, input)
@@ -107,7 +107,7 @@ END $$;
 CREATE OR REPLACE FUNCTION submit(
     at bigint, org_ids text[], job_ids uuid[], job_names text[], names text[], classes text[], hashes bytea[], refs text[],
     payloads text[], timeouts float8[], retries integer[], traces uuid[], trace_names text[], requests uuid[], request_names text[], users text[],
-    key_ids text[], clients text[], estimates float8[], retry_ofs text[], traceparents text[], tracestates text[], labels text[],
+    key_ids text[], clients text[], estimates float8[], retry_ofs text[], based_ons text[], traceparents text[], tracestates text[], labels text[],
     run_ats bigint[], start_bys bigint[], schedules text[], planned_ats bigint[], keys text[],
     refuses boolean[], resume_froms text[], most_of_org bigint[], most_of_all bigint[], most_of_analysis bigint[],
     wish_places bigint[], wish_channels text[], wish_targets text[], wish_lanes text[], wish_languages text[], asked_again boolean
@@ -175,7 +175,7 @@ BEGIN
 
     outcomes := insert_jobs(
         now, outcomes, org_ids, job_ids, job_names, names, classes, hashes, refs, payloads, timeouts, retries, traces, trace_names,
-        requests, request_names, users, key_ids, clients, estimates, retry_ofs, traceparents, tracestates, labels, run_ats,
+        requests, request_names, users, key_ids, clients, estimates, retry_ofs, based_ons, traceparents, tracestates, labels, run_ats,
         start_bys, schedules, planned_ats);
     IF num_nonnulls(VARIADIC resume_froms) > 0 THEN
         INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at)

@@ -82,6 +82,23 @@ SELECT one.payload FROM job_chunks AS one WHERE one.org_id = org AND one.job_id 
 SELECT one.chunk_key, one.payload FROM job_chunks AS one
 WHERE one.org_id = org AND one.job_id = id AND one.chunk_key = ANY (keys);
 
+-- Stored chunks of a job, counted up to `most`.
+-- query: read_chunk_count(id text, most integer) RETURNS bigint
+SELECT count(*) FROM (SELECT 1 FROM job_chunks AS one WHERE one.org_id = org AND one.job_id = id LIMIT most) AS counted;
+
+-- Jobs that repeat a job, or started from its input, the newest first.
+-- query: read_reruns(id text, most integer) RETURNS SETOF job_views
+SELECT one.* FROM (
+    (SELECT again.job, again.queued_at FROM job_rows AS again
+     WHERE again.retry_of COLLATE "C" = id AND again.retry_of IS NOT NULL AND again.org_id = org
+     ORDER BY again.queued_at DESC LIMIT most)
+    UNION ALL
+    (SELECT changed.job, changed.queued_at FROM job_rows AS changed
+     WHERE changed.based_on COLLATE "C" = id AND changed.based_on IS NOT NULL AND changed.org_id = org
+     ORDER BY changed.queued_at DESC LIMIT most)) AS found
+CROSS JOIN LATERAL (SELECT view.* FROM job_views AS view WHERE view.org_id = org AND view.job = found.job OFFSET 0) AS one
+ORDER BY one.queued_at DESC, one.job DESC LIMIT most;
+
 -- query: read_views(id text) RETURNS text
 SELECT one.views FROM job_results AS one WHERE one.org_id = org AND one.result = key_of(id);
 

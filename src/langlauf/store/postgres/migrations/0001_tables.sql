@@ -75,6 +75,7 @@ CREATE TABLE job_rows (
     last_retry_at         bigint,
     retry_reason          text,
     retry_of              text,
+    based_on              text,
     result_expired_at     bigint,
     events_expired_at     bigint,
     imported_at           bigint,
@@ -131,7 +132,8 @@ CREATE INDEX idx_jobs_finished ON job_rows (kept, finished_at) WHERE finished_at
 CREATE INDEX idx_jobs_failed ON job_rows (org_id, queued_at) WHERE failed_at IS NOT NULL;
 CREATE INDEX idx_jobs_retry_eligible ON job_rows (next_attempt_at, retry_count, max_retries) WHERE next_attempt_at IS NOT NULL;
 CREATE INDEX idx_jobs_error_code ON job_rows (error_code) WHERE error_code IS NOT NULL;
-CREATE INDEX idx_jobs_retry_of ON job_rows (retry_of COLLATE "C", org_id) WHERE retry_of IS NOT NULL;
+CREATE INDEX idx_jobs_retry_of ON job_rows (retry_of COLLATE "C", org_id, queued_at) WHERE retry_of IS NOT NULL;
+CREATE INDEX idx_jobs_based_on ON job_rows (based_on COLLATE "C", org_id, queued_at) WHERE based_on IS NOT NULL;
 CREATE INDEX idx_jobs_held ON job_rows (org_id, held_at) WHERE held_at IS NOT NULL;
 CREATE INDEX idx_jobs_start_by ON job_rows (start_by) WHERE start_by > 0 AND started_at IS NULL AND finished_at IS NULL;
 CREATE INDEX idx_jobs_schedule ON job_rows (org_id, schedule, planned_at) WHERE schedule IS NOT NULL;

@@ -84,6 +84,7 @@ CREATE TABLE job_rows (
     last_retry_at        INTEGER,
     retry_reason         TEXT,
     retry_of             TEXT,
+    based_on             TEXT,
     result_expired_at    INTEGER,
     events_expired_at    INTEGER,
     imported_at          INTEGER,
@@ -140,6 +141,7 @@ CREATE INDEX idx_jobs_history ON job_rows (org, queued_at)
 CREATE INDEX idx_jobs_failed ON job_rows (org, queued_at) WHERE failed_at IS NOT NULL;
 CREATE INDEX idx_jobs_error_code ON job_rows (error_code) WHERE error_code IS NOT NULL;
 CREATE INDEX idx_jobs_retry_of ON job_rows (org, retry_of) WHERE retry_of IS NOT NULL;
+CREATE INDEX idx_jobs_based_on ON job_rows (org, based_on) WHERE based_on IS NOT NULL;
 CREATE INDEX idx_jobs_held ON job_rows (org, held_at) WHERE held_at IS NOT NULL;
 CREATE INDEX idx_jobs_start_by ON job_rows (start_by) WHERE start_by IS NOT NULL AND started_at IS NULL AND finished_at IS NULL;
 CREATE INDEX idx_jobs_schedule ON job_rows (org, schedule, planned_at) WHERE schedule IS NOT NULL;
@@ -512,7 +514,7 @@ SELECT job.job_id, org.org_id, analysis.name AS analysis, job.label, job.status,
     job.partial_count, job.error_count, job.result_id, job.started_at, job.attempt_started_at, job.finished_at, job.cancel_requested_at,
     job.canceled_at, job.canceled_by, job.cancel_reason, job.failed_at, job.error_code, job.error_message, job.error_meta,
     job.retryable, job.retry_hint, job.retry_count, job.last_retry_at, job.retry_reason, job.next_attempt_at, job.retry_of,
-    job.attempt, job.event_seq, job.lost_count, job.crash_count, job.result_expired_at, job.events_expired_at,
+    job.based_on, job.attempt, job.event_seq, job.lost_count, job.crash_count, job.result_expired_at, job.events_expired_at,
     job.imported_at, job.ticket, job.paced_percent, job.paced_at, job.progress_at, job.traceparent, job.tracestate,
     job.held_at, job.held_by, job.hold_reason, job.partial_bytes, job.limit_reached, job.read_at,
     job.run_at, job.start_by, job.schedule, job.planned_at,
@@ -592,7 +594,7 @@ BEGIN
         kept, next_attempt_at, payload_hash, payload_ref, timeout_seconds, max_retries, trace_id, request_id, step,
         estimated_seconds, paced_percent, paced_at, progress_at, result_id, error_count, retry_count, lost_count, crash_count,
         label, requested_by_user_id, api_key_id, tool_client, cancel_requested_at, canceled_at, canceled_by, cancel_reason, failed_at, error_code,
-        error_message, error_meta, retryable, retry_hint, last_retry_at, retry_reason, retry_of, result_expired_at,
+        error_message, error_meta, retryable, retry_hint, last_retry_at, retry_reason, retry_of, based_on, result_expired_at,
         events_expired_at, imported_at, traceparent, tracestate, held_at, held_by, hold_reason, partial_bytes, limit_reached,
         read_at, run_at, start_by, schedule, planned_at)
     VALUES ((SELECT org FROM orgs WHERE org_id = NEW.org_id), (SELECT analysis FROM analyses WHERE name = NEW.analysis),
@@ -606,7 +608,7 @@ BEGIN
         coalesce(NEW.lost_count, 0), coalesce(NEW.crash_count, 0), NEW.label, NEW.requested_by_user_id, NEW.api_key_id,
         NEW.tool_client, NEW.cancel_requested_at, NEW.canceled_at, NEW.canceled_by, NEW.cancel_reason, NEW.failed_at, NEW.error_code,
         NEW.error_message, NEW.error_meta, NEW.retryable, NEW.retry_hint, NEW.last_retry_at, NEW.retry_reason, NEW.retry_of,
-        NEW.result_expired_at, NEW.events_expired_at, NEW.imported_at, NEW.traceparent, NEW.tracestate, NEW.held_at,
+        NEW.based_on, NEW.result_expired_at, NEW.events_expired_at, NEW.imported_at, NEW.traceparent, NEW.tracestate, NEW.held_at,
         NEW.held_by, NEW.hold_reason, coalesce(NEW.partial_bytes, 0), NEW.limit_reached, NEW.read_at,
         NEW.run_at, NEW.start_by, NEW.schedule, NEW.planned_at);
 END;
