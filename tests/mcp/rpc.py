@@ -9,6 +9,8 @@ from typing import Any
 import httpx2
 import msgspec
 
+from tests.support.processes import eventually
+
 VERSION = "2026-07-28"
 TASKS = "io.modelcontextprotocol/tasks"
 PREFIX = "io.modelcontextprotocol/"
@@ -73,6 +75,20 @@ class Mcp:
     def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """Call a tool, and return its result or its task."""
         return self.result("tools/call", name=tool, arguments=arguments)
+
+    def finish(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
+        """Call a tool, and return its result, also where the machine is so busy that the call became a task."""
+        result = self.call(tool, **arguments)
+        return self.ended(result["taskId"])["result"] if "taskId" in result else result
+
+    def ended(self, task_id: str) -> Any:
+        """Return a task once it has ended."""
+
+        def look() -> dict[str, Any] | None:
+            task = self.result("tasks/get", taskId=task_id)
+            return None if task["status"] == "working" else task
+
+        return eventually(look)
 
     @contextmanager
     def stream(self, method: str, **params: Any) -> Iterator[Iterator[dict[str, Any]]]:

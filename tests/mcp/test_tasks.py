@@ -14,18 +14,6 @@ from tests.support.processes import eventually
 pytestmark = pytest.mark.both_stores
 
 
-def ended(mcp: Mcp, task_id: str) -> dict[str, Any]:
-    """Return a task once it has ended."""
-
-    def look() -> dict[str, Any] | None:
-        task = mcp.result("tasks/get", taskId=task_id)
-        return None if task["status"] == "working" else task
-
-    found = eventually(look)
-    assert found is not None
-    return found
-
-
 def test_a_task_is_followed_to_its_result(server: Live, mcp: Mcp) -> None:
     """Flat fields, a sentence about its progress, and at the end the result of the tool."""
     gate = new_id()
@@ -41,7 +29,7 @@ def test_a_task_is_followed_to_its_result(server: Live, mcp: Mcp) -> None:
     assert working["createdAt"] <= working["lastUpdatedAt"]
     assert working["_meta"]["io.langlauf/job"]["latest"] == f"langlauf:///jobs/{created['taskId']}/latest"
     GATES.open(gate)
-    done = ended(mcp, created["taskId"])
+    done = mcp.ended(created["taskId"])
     assert done["status"] == "completed"
     assert done["result"]["structuredContent"] == {"gate": gate}
     assert 7 * 86_400_000 <= done["ttlMs"] < 8 * 86_400_000
@@ -53,7 +41,7 @@ def test_a_task_can_be_canceled(server: Live, mcp: Mcp) -> None:
     task = mcp.call("wait", gate="never")["taskId"]
     acknowledged = mcp.result("tasks/cancel", taskId=task)
     assert set(acknowledged) == {"resultType", "_meta"}
-    done = ended(mcp, task)
+    done = mcp.ended(task)
     assert done["status"] == "cancelled"
     assert "result" not in done
     assert server.job(task)["canceled_by"] == "user"
@@ -63,7 +51,7 @@ def test_a_task_can_be_canceled(server: Live, mcp: Mcp) -> None:
 
 def test_a_tool_that_failed_is_completed_and_a_fault_failed(server: Live, mcp: Mcp) -> None:
     """`failed` is for faults that the caller did not cause. Any job of the org is a task."""
-    by_input, by_bug = (ended(mcp, server.submit("fail", how=how)["job_id"]) for how in ("input", "bug"))
+    by_input, by_bug = (mcp.ended(server.submit("fail", how=how)["job_id"]) for how in ("input", "bug"))
     assert (by_input["status"], by_input["result"]["isError"]) == ("completed", True)
     assert by_bug["status"] == "failed"
     assert by_bug["error"]["code"] == -32603

@@ -41,19 +41,19 @@ def test_every_analysis_is_a_tool(mcp: Mcp) -> None:
 
 def test_a_short_call_returns_its_result(mcp: Mcp) -> None:
     """Structured, as text, and with links to the result and its page."""
-    result = mcp.call("find_place", name="Bern")
+    result = mcp.finish("find_place", name="Bern")
     assert result["resultType"] == "complete"
     assert result["structuredContent"] == {"name": "Bern", "people": 140_000}
     assert texts(result) == ['{"name":"Bern","people":140000}']
     links = [block["uri"] for block in result["content"] if block["type"] == "resource_link"]
     assert links[0].startswith("langlauf:///results/")
     assert mcp.http.get(links[1]).status_code == 200
-    assert texts(mcp.call("greet", name="Ada")) == ["Hello, Ada!"]
+    assert texts(mcp.finish("greet", name="Ada")) == ["Hello, Ada!"]
 
 
 def test_views_are_content_for_a_model(mcp: Mcp) -> None:
     """A short Markdown table, texts, pictures, sounds, small files, and the sentence of a chart."""
-    result = mcp.call("show", rows=30)
+    result = mcp.finish("show", rows=30)
     shown = {block["type"]: block for block in result["content"]}
     table, remark, chart = texts(result)[1:]
     assert table.startswith("### Places\n\n| Place | People |\n| --- | --- |\n| Place 0 | 0 |\n")
@@ -68,7 +68,7 @@ def test_views_are_content_for_a_model(mcp: Mcp) -> None:
 
 def test_a_large_result_is_a_summary_and_a_resource(mcp: Mcp) -> None:
     """A model gets what it can read; the link says how large the rest is."""
-    result = mcp.call("large", size=100_000)
+    result = mcp.finish("large", size=100_000)
     assert "structuredContent" not in result
     assert "100,011 bytes" in texts(result)[0]
     assert "members: text" in texts(result)[0]

@@ -31,6 +31,8 @@ from langlauf.mcp.protocol import (
     error_message,
     result_message,
 )
+from langlauf.mcp.resources import Resources
+from langlauf.mcp.subscriptions import Subscriptions
 from langlauf.mcp.tasks import Tasks
 from langlauf.mcp.tool_call import ToolCalls
 from langlauf.mcp.tool_result import ToolResults
@@ -75,9 +77,13 @@ class McpEndpoint:
         results = ToolResults(context)
         tasks = Tasks(context, results)
         calls = ToolCalls(context, self._tools, tasks, results)
+        resources = Resources(context)
         both = {
             "tools/list": Method(self._list_tools),
             "tools/call": Method(calls.call, None),
+            "resources/list": Method(resources.list),
+            "resources/templates/list": Method(resources.templates),
+            "resources/read": Method(resources.read),
         }
         self._methods: dict[str, Method] = {
             **both,
@@ -85,6 +91,7 @@ class McpEndpoint:
             "tasks/get": Method(tasks.get),
             "tasks/update": Method(tasks.update),
             "tasks/cancel": Method(tasks.cancel, Scope.CANCEL),
+            "subscriptions/listen": Method(Subscriptions(context, tasks, results).listen),
         }
         self._legacy_methods: dict[str, Method] = {
             **both,
@@ -154,7 +161,7 @@ class McpEndpoint:
         """Return what this server can do."""
         return {
             "supportedVersions": list(SUPPORTED),
-            "capabilities": {"tools": {}, "extensions": {TASKS_EXTENSION: {}}},
+            "capabilities": {"tools": {}, "resources": {"subscribe": True}, "extensions": {TASKS_EXTENSION: {}}},
             "instructions": _INSTRUCTIONS,
             "ttlMs": _LIST_MILLISECONDS,
             "cacheScope": "public",
@@ -165,7 +172,7 @@ class McpEndpoint:
         asked = rpc.params.get("protocolVersion")
         return {
             "protocolVersion": asked if asked in LEGACY else LEGACY[0],
-            "capabilities": {"tools": {}},
+            "capabilities": {"tools": {}, "resources": {}},
             "serverInfo": SERVER_INFO,
             "instructions": _INSTRUCTIONS,
         }

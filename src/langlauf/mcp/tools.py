@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from langlauf.analysis.payload import Result
 from langlauf.analysis.registry import Analysis, Registry
 
 #: The tool that tells how a job is doing, for clients that do not follow tasks.
@@ -82,7 +83,7 @@ def output_type(analysis: Analysis) -> Any:
 
 
 def _has_fields(kind: Any) -> bool:
-    if not isinstance(kind, type):
+    if not isinstance(kind, type) or kind is Result:  # which holds the result, and says nothing of its shape
         return False
     return issubclass(kind, msgspec.Struct) or dataclasses.is_dataclass(kind) or typing.is_typeddict(kind)
 
