@@ -140,6 +140,8 @@ tests/postgres/test_store_tools.py
 tests/postgres/test_server.py::test_a_database_in_another_encoding_is_refused
 tests/postgres/test_server.py::test_a_standby_is_refused
 tests/postgres/test_roles.py
+tests/store_contract/test_pause.py::test_no_job_starts_after_a_pause[postgres-100]
+tests/store_contract/test_pause.py::test_no_job_starts_after_a_pause[sqlite-100]
 tests/store_contract/test_store_copy.py::test_a_copy_goes_on_with_the_work
 tests/store_contract/test_store_copy.py::test_a_copy_is_the_same_and_sound[postgres-postgres]
 tests/store_contract/test_store_copy.py::test_a_copy_is_the_same_and_sound[postgres-sqlite]

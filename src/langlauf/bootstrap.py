@@ -38,6 +38,7 @@ from langlauf.service.keys import KeyService
 from langlauf.service.mail_receivers import MailReceivers
 from langlauf.service.metrics_snapshot import MetricsSnapshot
 from langlauf.service.overview import Overviews
+from langlauf.service.pauses import Pauses
 from langlauf.service.read import Reads
 from langlauf.service.request_limits import ResponseMemory, StreamSlots
 from langlauf.service.services import Services
@@ -176,9 +177,10 @@ def make_services(
     """Return the use cases over a store."""
     keyring = keyring or Keyring(store.access, store.clock)
     access = Authenticator(keyring, settings.auth_token, by_id=settings.by_id)
-    estimates = Estimates(store, registry, settings)
+    pauses = Pauses(store, registry, store.clock)
+    estimates = Estimates(store, registry, settings, pauses)
     submissions = SubmitService(store, registry, settings, estimates, store.clock)
-    reads = Reads(store, settings, estimates, store.clock)
+    reads = Reads(store, settings, estimates, pauses, store.clock)
     sessions = Sessions(access, store.access, store.clock)
     slots = make_stream_slots(settings, limits)
     return Services(
@@ -192,12 +194,13 @@ def make_services(
         JobTokens(access, store.access),
         sessions,
         Inbox(store),
-        Overviews(store, store.clock),
+        Overviews(store, pauses, store.clock),
         MetricsSnapshot(store, settings, slots),
         Holds(store),
         make_webhook_service(store, settings),
         ResponseMemory(most_of_org=settings.max_sending_org, most=settings.max_sending),
         MailReceivers(store, settings),
+        pauses,
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 from langlauf.doctor import CHECKS
 from langlauf.doctor.check import Needs
 from langlauf.domain.instant import SECOND
+from langlauf.domain.pause import PauseRequest
 from langlauf.service.keys import KeyService
 from langlauf.store.protocol import Store
 from tests.doctor.checked_store import CheckedStore, held, maker, report, with_blob
@@ -63,6 +64,14 @@ def _stale(duty: str) -> Callable[[CheckedStore], None]:
         store.run(f"UPDATE duties SET succeeded_at = {store.now() - _DAY} WHERE name = '{duty}'")
 
     return plant
+
+
+def _forgotten_pause(store: CheckedStore) -> None:
+    async def paused(store: Store) -> None:
+        await store.pause(PauseRequest(analysis="survey", because="the source is down"))
+
+    store.use(paused)
+    store.run(f"UPDATE pauses SET paused_at = {store.now() - 48 * _HOUR}")
 
 
 def _waits_long(store: CheckedStore) -> None:
@@ -146,6 +155,7 @@ FAULTS = (
     Fault("duty_sweep", "error", _stale("sweep")),
     Fault("duty_retention", "error", _stale("retention")),
     Fault("oldest_waiting", "warning", _waits_long),
+    Fault("paused", "warning", _forgotten_pause),
     Fault("oldest_running", "warning", _runs_long),
     Fault("canceling", "warning", _does_not_stop),
     Fault("retries", "warning", _retry_overdue, frozenset({"unknown_analyses"})),

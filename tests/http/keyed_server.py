@@ -32,7 +32,7 @@ def run_job(server: Live, headers: dict[str, str]) -> dict[str, Any]:
 def path_of(operation: Operation, job: dict[str, Any]) -> str:
     """The address of an operation, for a job."""
     ids = {"job_id": job["job_id"], "result_id": job["result_id"], "key_id": "llk_none"}
-    ids |= {"endpoint_id": "none", "notification_id": "none"}
+    ids |= {"endpoint_id": "none", "notification_id": "none", "analysis_name": "echo"}
     return operation.path_under("/analyze").format(**ids)
 
 
@@ -40,6 +40,7 @@ def call(server: Live, operation: Operation, job: dict[str, Any], headers: dict[
     """Calls an operation in a way that would work, or at least would not be refused for its form."""
     bodies: dict[str, dict[str, Any]] = {"analyze": {"query": "Bern"}, "createKey": {"scopes": ["admin"]}}
     bodies["createWebhook"] = {"url": f"https://hooks.example/{new_id()}"}
+    bodies["pauseAnalysis"] = {"because": "the source is down", "until": "2020-01-01T00:00:00Z"}
     body = bodies.get(operation.name, {}) if operation.body else None
     return server.http.request(operation.method, path_of(operation, job), json=body, headers=headers)
 

@@ -115,6 +115,7 @@ def house(request: pytest.FixtureRequest, store_kind: str, tmp_path_factory: pyt
             "key_id": new_id() if request.param == "open" else _make_key(server, "owner").key.key_id,
             "endpoint_id": endpoint["webhook"]["endpoint_id"],
             "notification_id": told[0]["notification_id"],
+            "analysis_name": new_id(),
         }
         owner = OwnedIds(
             org="owner",
@@ -271,7 +272,7 @@ def _rows_of_owner(house: House) -> list[str]:
 
 SOURCES = Path(langlauf.__file__).parent
 #: What may be called on `reads` without saying for whom: it holds nothing of an org.
-_FOR_NOBODY = {"of", "derived_fields", "derived_fields_of_new", "phase", "check", "depth", "unwell"}
+_FOR_NOBODY = {"of", "derived_fields", "derived_fields_of_new", "phase", "check", "depth", "unwell", "read_pauses"}
 #: What is told a caller's name itself.
 _FOR_A_CALLER = {"pulse"}
 #: Where the id itself is enough, by a setting, its org is looked up: in one place, from which a caller is made.

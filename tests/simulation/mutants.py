@@ -101,7 +101,7 @@ def _freely(statement: str, index: str) -> Edit:
 
 
 STARTED = "status IN ('running', 'partial')"
-NOT_FULL = "org NOT IN (SELECT value FROM json_each(:full))"
+NOT_FULL = "org NOT IN (SELECT value FROM json_each(:excluded))"
 LEASED = "deadline_at IS NOT NULL"
 _LANE_HEAD = _freely("lane_heads", "idx_jobs_lane_head")
 _LATE = _freely("late_jobs", "idx_jobs_start_by")

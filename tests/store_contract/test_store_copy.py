@@ -19,6 +19,7 @@ from langlauf.compat.v1_import import ImportReport
 from langlauf.domain.access import DEFAULT_SCOPES, ApiKey, HashedKey, hash_key
 from langlauf.domain.attempt import Backoff, ClaimRequest
 from langlauf.domain.errors import StoreError
+from langlauf.domain.pause import PauseRequest
 from langlauf.domain.read_models import MarkRead
 from langlauf.store.protocol import Store
 from langlauf.store.tools import store_copy
@@ -78,6 +79,7 @@ def fill(bed: StoreUnderTest, clock: SetClock, folder: Path) -> None:
         await JobFactory(store, clock, "org-ü").one_of_each()
         assert await store.mark_read(MarkRead(org_id="org-a", until=clock.now()))
         assert await store.access.signing_secret("sessions")
+        await store.pause(PauseRequest(analysis="census", org_id="org-a", because="the source is down"))
         await store.access.end_session("a-session", clock.now() + 3_600_000_000)
         for name in ("llk_000000000001", "llk_000000000002"):
             key = ApiKey(key_id=name, org_id="org-a", name="name", scopes=DEFAULT_SCOPES, created_at=clock.now())

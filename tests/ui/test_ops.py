@@ -49,7 +49,7 @@ def test_an_operator_can_look_at_one_org(guarded: tuple[Live, dict[str, str]]) -
     made = assert_page(server.http.get("/ops?org=org-a&range=24h"))
     assert "Ended: 2. Failed: 0." in made.text
     assert "address_intel" not in made.text
-    [field] = [one for one in made.all("input") if one["name"] == "org"]
+    [field] = [one for one in made.all("input") if one.get("id") == "org"]
     assert field["value"] == "org-a"
     assert {"?org=org-a&range=7d", "?org=org-a&range=24h&lang=de"} <= set(made.links())
     [current] = [one for one in _choices(server.http.get("/ops?org=org-a&range=24h")) if "aria-current" in one]
@@ -93,7 +93,7 @@ def test_parts_can_be_replaced_and_charts_have_words(server: Live) -> None:
     made = assert_page(server.http.get("/ops"))
     parts = [attributes for _, attributes in made.elements if "data-part" in attributes]
     ids = [one["id"] for one in parts]
-    assert ids[-8:] == ["health", "tiles", "cover", "series", "analyses", "errors", "workers", "orgs"]
+    assert ids[-9:] == ["health", "tiles", "cover", "series", "analyses", "pauses", "errors", "workers", "orgs"]
     assert made.all("main")[0]["data-follow"] == "org"
     drawings = [one for one in made.all("svg") if "drawing" in one.get("class", "")]
     assert len(drawings) == 4
@@ -123,3 +123,39 @@ def test_what_runs_and_waits_is_told(tmp_path: Path) -> None:
         assert cells[:3:2] == [("Waiting", "1"), ("Running", "2 of 2")]
         for number in range(3):
             GATES.open(f"ops-{number}")
+
+
+def test_an_operator_pauses_and_resumes_here(guarded: tuple[Live, dict[str, str]]) -> None:
+    """For all orgs, or for the one that is shown; the waiting job says why, and the page offers to resume."""
+    server, _ = guarded
+    assert "Nothing is paused." in server.http.get("/ops").text
+    form = {"analysis": "gated", "because": "the source <b>is</b> down", "org": "org-b", "shown": "org-b"}
+    done = server.http.post("/ops/pause", data=form)
+    assert (done.status_code, done.headers["Location"]) == (303, "../ops?org=org-b")
+    try:
+        shown = assert_page(server.http.get("/ops?org=org-b"))
+        assert "for org-b" in shown.text
+        assert "the source <b>is</b> down" in shown.text
+        job = server.submit("gated", "org-b", gate="never")
+        page = assert_page(server.http.get(f"/jobs/{job['job_id']}", headers={"X-Org-Id": "org-b"}))
+        assert "Paused" in page.text
+        assert "the source <b>is</b> down" in page.text
+        german = assert_page(server.http.get(f"/jobs/{job['job_id']}?lang=de", headers={"X-Org-Id": "org-b"}))
+        assert "Angehalten" in german.text
+        late = server.http.post("/ops/pause", data={**form, "org": "", "until": "2020-01-01T10:00"})
+        assert late.status_code == 400
+        server.http.post(f"/analyze/jobs/{job['job_id']}/cancel", headers={"X-Org-Id": "org-b"})
+    finally:
+        assert server.http.post("/ops/resume", data=form).status_code == 303
+    assert "Nothing is paused." in server.http.get("/ops").text
+    assert server.http.get("/ops/pause").headers["Location"] == "../ops"
+
+
+def test_an_org_pauses_nothing_of_others(guarded: tuple[Live, dict[str, str]]) -> None:
+    """Without the scope there is no form, and its address refuses."""
+    server, mine = guarded
+    key = bearer(mine["Authorization"].split()[1])
+    assert 'name="because"' not in httpx2.get(f"{server.url}/ops", headers=key).text
+    form = {"analysis": "gated", "because": "x", "org": "org-b"}
+    assert httpx2.post(f"{server.url}/ops/pause", data=form, headers=key).status_code == 403
+    assert "Nothing is paused." in server.http.get("/ops").text

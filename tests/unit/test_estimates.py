@@ -15,6 +15,7 @@ from langlauf.domain.job import JobRecord, QueueFull
 from langlauf.domain.outcome import Completed, Failed, Released, Retry
 from langlauf.domain.read_models import JobView
 from langlauf.service.estimates import Estimates
+from langlauf.service.pauses import Pauses
 from langlauf.settings import load_settings
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.support.stores import SetClock, opened
@@ -38,7 +39,8 @@ class World(msgspec.Struct, frozen=True):
             registry.register(_analysis(), name=name, max_running=self.limits.get(name))
         per_org = {} if self.per_org is None else {"LANGLAUF_MAX_RUNNING_PER_ORG": str(self.per_org)}
         settings = load_settings({"LANGLAUF_MAX_RUNNING": str(self.slots), **per_org})
-        return Estimates(store, registry, settings, fresh_seconds=fresh_seconds)
+        pauses = Pauses(store, registry, store.clock)
+        return Estimates(store, registry, settings, pauses, fresh_seconds=fresh_seconds)
 
     async def claim(self, store: SqliteStore) -> list[Claim]:
         """A worker with all slots asks."""

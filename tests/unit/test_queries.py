@@ -20,7 +20,7 @@ HOT = {**load(PACKAGE, "writes.sql", "clock.sql", "overview.sql"), **ADMIN, **RE
 _FEW = "idx_lanes_turn|idx_jobs_lane_head|idx_jobs_lane_due|idx_jobs_timeout_detection|idx_api_keys_org"
 SMALL = re.compile(
     r"SCAN (CONSTANT ROW|\(subquery-\d+\)|\w+ VIRTUAL TABLE|analyses|lane_clock|lane_rows|feed_home|workers?"
-    rf"|duties|api_keys|\w+ USING (COVERING )?INDEX ({_FEW}))"
+    rf"|duties|pauses?|api_keys|\w+ USING (COVERING )?INDEX ({_FEW}))"
 )
 #: The one walk through a table from its end: it stops at the first job that was not imported.
 FROM_THE_END = {"clock_newest": ["SCAN job_rows"]}

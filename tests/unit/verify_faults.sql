@@ -195,6 +195,11 @@ UPDATE jobs SET worker_id = 'w', lease_expires_at = 9000000000000000, deadline_a
 -- fault: no_lease_at_rest on plain, also lane_due
 UPDATE jobs SET next_attempt_at = 1 WHERE job_id = :plain;
 
+-- fault: paused_starts on running
+INSERT INTO pauses (org_id, analysis, paused_at, because)
+SELECT '', analysis, attempt_started_at - 1, 'the source is down' FROM jobs WHERE job_id = :running;
+DELETE FROM pauses WHERE analysis <> (SELECT analysis FROM jobs WHERE job_id = :running);
+
 -- fault: lease_overdue on running
 UPDATE leases SET expires_at = 1 WHERE job_id = :running;
 

@@ -1,4 +1,4 @@
-"""Operations for an org's admins: keys, webhook endpoints and deliveries."""
+"""Operations for an org's admins: keys, pauses, webhook endpoints and deliveries."""
 
 from langlauf.api import response_schemas as responses
 from langlauf.api.operation import BODY, ONE, TENANT, Operation
@@ -40,6 +40,30 @@ ADMIN_OPERATIONS: tuple[Operation, ...] = (
         scope=Scope.ADMIN,
         answer=responses.KeyResponse,
         parameters=("key_id", *TENANT),
+        problems={**ONE, **BODY},
+    ),
+    Operation(
+        name="pauseAnalysis",
+        method="post",
+        path="{prefix}/analyses/{analysis_name}/pause",
+        summary="Let no job of an analysis start, for the org or for all.",
+        tag="analyses",
+        scope=Scope.ADMIN,
+        answer=responses.PauseResponse,
+        body="PauseBody",
+        parameters=("analysis_name", *TENANT),
+        problems={**ONE, **BODY},
+    ),
+    Operation(
+        name="resumeAnalysis",
+        method="post",
+        path="{prefix}/analyses/{analysis_name}/resume",
+        summary="End the pause of an analysis.",
+        tag="analyses",
+        scope=Scope.ADMIN,
+        answer=responses.ResumeResponse,
+        body="ResumeBody",
+        parameters=("analysis_name", *TENANT),
         problems={**ONE, **BODY},
     ),
     Operation(

@@ -17,6 +17,7 @@ from langlauf.api.keys import KeyHandlers, TokenHandler
 from langlauf.api.middleware import Cors, ErrorMiddleware
 from langlauf.api.openapi.document import OpenApiHandler
 from langlauf.api.operations import OPERATIONS, Operation
+from langlauf.api.pauses import PauseHandlers
 from langlauf.api.requests import OPERATION, PAGES, ApiRequest
 from langlauf.api.results import HoldHandlers, ResultHandlers
 from langlauf.api.submit import SubmitHandler
@@ -123,7 +124,7 @@ def api_routes(context: ApiContext, only: Container[str] | None = None) -> list[
     jobs, description = JobHandlers(context, submitting), OpenApiHandler(context)
     keys, tokens, holding = KeyHandlers(context), TokenHandler(context), HoldHandlers(context)
     webhooks, deliveries = WebhookHandlers(context), DeliveryHandlers(context)
-    inbox = InboxHandlers(context)
+    inbox, pauses = InboxHandlers(context), PauseHandlers(context)
     open_handlers: dict[str, OpenHandler] = {
         "health": system.health,
         "ready": system.ready,
@@ -163,6 +164,8 @@ def api_routes(context: ApiContext, only: Container[str] | None = None) -> list[
         "listDeliveries": deliveries.list,
         "getDelivery": deliveries.one,
         "replayDelivery": deliveries.replay,
+        "pauseAnalysis": pauses.pause,
+        "resumeAnalysis": pauses.resume,
         "metrics": system.metrics,
     }
     return [

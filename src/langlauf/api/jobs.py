@@ -77,6 +77,7 @@ class JobHandlers:
             self._kept.drop(audience)
             kept = None
         if kept is None and (known is not None or wait):
+            await self._services.reads.read_pauses()
             view = await self._settled(request, caller, known, wait)
             if known is not None and etag_matches(known, self._etag(view)):
                 moment = await self._services.reads.derived_fields(view)
@@ -131,6 +132,7 @@ class JobHandlers:
         refuse_unknown_parameters(request, "status", "analysis", "q", "limit", "cursor")
         limit = int_parameter(request, "limit", default=50, lowest=1, highest=_LONGEST_PAGE)
         status = choice_parameter(request, "status", tuple(Status))
+        await self._services.reads.read_pauses()
         cursor = text_parameter(request, "cursor")
         which = JobFilter(
             status=Status(status) if status else None,

@@ -44,6 +44,8 @@ def _members() -> Iterator[tuple[str, Any]]:
         yield field.name, field.type
         if field.name == "status":
             yield "phase", Phase
+            yield "paused_because", str | None
+            yield "paused_until", datetime | None
     yield "status_url", Address
     yield "result_url", Address | None
 
@@ -145,6 +147,18 @@ class KeyOut(msgspec.Struct, kw_only=True):
     expires_at: datetime | None
     revoked_at: datetime | None
     last_used_at: datetime | None
+
+
+class PauseOut(msgspec.Struct, kw_only=True):
+    """A pause of an analysis, for one org or for all."""
+
+    analysis: str
+    #: null: for all orgs
+    org_id: str | None
+    because: str
+    paused_at: datetime
+    paused_until: datetime | None
+    paused_by: str | None
 
 
 class ProblemOut(msgspec.Struct, kw_only=True):

@@ -101,6 +101,21 @@ class HoldBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     reason: Annotated[str, msgspec.Meta(max_length=500)] | None = None
 
 
+class PauseBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Why an analysis is paused, until when, and for whom."""
+
+    because: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
+    until: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
+    #: for all orgs, which is the operator's alone
+    all_orgs: bool = False
+
+
+class ResumeBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Whose pause of an analysis ends."""
+
+    all_orgs: bool = False
+
+
 class RetryBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Whether a new job starts with the finished chunks of the old one."""
 

@@ -18,6 +18,7 @@ from langlauf.api.record_schemas import (
     JsonValue,
     KeyOut,
     NotificationOut,
+    PauseOut,
     SnapshotOut,
     Views,
 )
@@ -170,6 +171,18 @@ class KeysResponse(ApiResponse, kw_only=True):
     """An org's keys."""
 
     keys: list[KeyOut]
+
+
+class PauseResponse(ApiResponse, kw_only=True):
+    """A pause as it is stored."""
+
+    pause: PauseOut
+
+
+class ResumeResponse(ApiResponse, kw_only=True):
+    """Whether there was a pause to end."""
+
+    resumed: bool
 
 
 class KeyResponse(ApiResponse, kw_only=True):

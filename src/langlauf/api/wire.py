@@ -15,6 +15,7 @@ from langlauf.api.record_schemas import (
     InboxOut,
     JobOut,
     NotificationOut,
+    PauseOut,
     SnapshotOut,
 )
 from langlauf.domain.access import ApiKey
@@ -23,6 +24,7 @@ from langlauf.domain.event import Event
 from langlauf.domain.instant import Instant, to_datetime
 from langlauf.domain.job import VISIBLE_FIELDS, JobRecord, is_time_field
 from langlauf.domain.mail import masked_mail_address
+from langlauf.domain.pause import Pause
 from langlauf.domain.read_models import InboxRecord
 from langlauf.domain.result import Snapshot
 from langlauf.service.read import DerivedFields
@@ -92,7 +94,9 @@ def job_members(job: JobRecord, moment: DerivedFields, links: ApiLinks, *, trace
     members[_ESTIMATE] = moment.estimated_seconds
     members[_DETAILS] = _shown_meta(job.error_meta, trace=trace)
     members[_TIMEOUT] = _number(job.timeout_seconds)
-    members.insert(_PHASE, moment.phase)
+    pause = moment.pause
+    until = None if pause is None else _time(pause.paused_until)
+    members[_PHASE:_PHASE] = (moment.phase, None if pause is None else pause.because, until)
     members.append(links.job(job.job_id))
     members.append(links.result(job.result_id) if job.result_id else None)
     return members
@@ -170,6 +174,18 @@ def key_fields(key: ApiKey) -> dict[str, Any]:
         "revoked_at": _time(key.revoked_at),
         "last_used_at": _time(key.last_used_at),
     }
+
+
+def pause_out(pause: Pause) -> PauseOut:
+    """Convert a pause."""
+    return PauseOut(
+        analysis=pause.analysis,
+        org_id=pause.org_id or None,
+        because=pause.because,
+        paused_at=to_datetime(pause.paused_at),
+        paused_until=_time(pause.paused_until),
+        paused_by=pause.paused_by,
+    )
 
 
 def endpoint_out(endpoint: WebhookEndpoint, now: Instant) -> EndpointOut:

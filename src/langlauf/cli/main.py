@@ -26,6 +26,8 @@ _GROUPS = {
         "result": "jobs:result",
         "hold": "jobs:hold",
         "release": "jobs:release",
+        "pause": "pauses:pause",
+        "resume": "pauses:resume",
     },
     "Server": {
         "serve": "serve:serve",

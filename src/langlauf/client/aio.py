@@ -22,6 +22,7 @@ from langlauf.client.models import (
     JobSummary,
     JobWithEvents,
     OrgEvent,
+    PauseState,
     ReadMarks,
     ResultView,
     SubmitOptions,
@@ -53,6 +54,10 @@ class AsyncClient:
         self._core = ClientCore(url, org, key, prefix)
         self._timeout = timeout
         self._http = httpx2.AsyncClient(**self._core.http_options())
+
+    def names_org(self) -> bool:
+        """Whether requests name an org; without one the server uses that of the key."""
+        return "X-Org-Id" in self._core.headers
 
     async def submit(
         self,
@@ -153,6 +158,16 @@ class AsyncClient:
     async def get_views(self, result_id: str, *, view: ResultView = "latest") -> list[dict[str, Any]]:
         """Return the views of a result: tables, charts and the like, each a dict with its `kind`."""
         return await self._run(self._core.views(result_id, view))
+
+    async def pause(
+        self, analysis: str, *, because: str, until: datetime | None = None, all_orgs: bool = False
+    ) -> PauseState:
+        """Let no job of an analysis start, for the org or, as the operator, for all; running jobs go on."""
+        return await self._run(self._core.pause(analysis, because, until, all_orgs=all_orgs))
+
+    async def resume(self, analysis: str, *, all_orgs: bool = False) -> bool:
+        """End the pause of an analysis; return whether there was one."""
+        return await self._run(self._core.resume(analysis, all_orgs=all_orgs))
 
     async def hold(self, result_id: str, *, reason: str | None = None) -> JobSummary:
         """Keep a result and its job from retention until it is released. A repeat keeps the first holder."""

@@ -27,8 +27,11 @@ from langlauf.client.models import (
     JobSummary,
     JobWithEvents,
     NotificationsEnvelope,
+    PauseEnvelope,
+    PauseState,
     ReadMarks,
     ResultView,
+    ResumeEnvelope,
     SnapshotsEnvelope,
     SubmitOptions,
     ViewsEnvelope,
@@ -114,6 +117,21 @@ class ClientCore:
         return self._post_job(
             self._prefix, body, options.idempotency_key, {"traceparent": trace.traceparent} if trace else {}
         )
+
+    def pause(self, analysis: str, because: str, until: datetime | None, *, all_orgs: bool) -> ApiCall[PauseState]:
+        """Let no job of an analysis start."""
+        body: dict[str, Any] = {"because": because, "all_orgs": all_orgs}
+        if until is not None:
+            body["until"] = until.isoformat()
+        path = f"{self._prefix}/analyses/{quote(analysis, safe='')}/pause"
+        reply = yield from send(_post(path, body))
+        return decode(reply, PauseEnvelope).pause
+
+    def resume(self, analysis: str, *, all_orgs: bool) -> ApiCall[bool]:
+        """End the pause of an analysis."""
+        path = f"{self._prefix}/analyses/{quote(analysis, safe='')}/resume"
+        reply = yield from send(_post(path, {"all_orgs": all_orgs}))
+        return decode(reply, ResumeEnvelope).resumed
 
     def retry(self, job_id: str, *, resume: bool, idempotency_key: str | None) -> ApiCall[JobSummary]:
         """Submit a job that has ended again, with an idempotency key as in `submit`."""

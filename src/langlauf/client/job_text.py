@@ -12,6 +12,7 @@ from langlauf.domain.text import counted, escaped, format_duration
 
 #: Phases that say more than the state does.
 _PHASE_TEXTS: dict[str, str] = {
+    Phase.PAUSED: "paused",
     Phase.BACKOFF: "waiting for a retry",
     Phase.SILENT: "worker is silent",
     Phase.CANCELING: "stopping",

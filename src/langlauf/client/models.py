@@ -60,8 +60,11 @@ class JobSummary(_Seen, frozen=True, kw_only=True):
     A field that an older server does not send has its default.
     """
 
-    #: current phase: waiting, backoff, working, silent, canceling or done
+    #: current phase: waiting, paused, backoff, working, silent, canceling or done
     phase: str
+    #: why its analysis is paused, and until when: None where that is open, or where it is not
+    paused_because: str | None = None
+    paused_until: datetime | None = None
     status_url: str
     result_url: str | None
 
@@ -194,6 +197,29 @@ class CancelEnvelope(msgspec.Struct, frozen=True):
     """One job with its events."""
 
     job: JobWithEvents
+
+
+class PauseState(msgspec.Struct, frozen=True, kw_only=True):
+    """A pause of an analysis; without an org it is for all."""
+
+    analysis: str
+    org_id: str | None
+    because: str
+    paused_at: datetime
+    paused_until: datetime | None
+    paused_by: str | None
+
+
+class PauseEnvelope(msgspec.Struct, frozen=True):
+    """One pause."""
+
+    pause: PauseState
+
+
+class ResumeEnvelope(msgspec.Struct, frozen=True):
+    """Whether a pause was ended."""
+
+    resumed: bool
 
 
 class StateEnvelope(msgspec.Struct, frozen=True):

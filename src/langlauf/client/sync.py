@@ -23,6 +23,7 @@ from langlauf.client.models import (
     JobSummary,
     JobWithEvents,
     OrgEvent,
+    PauseState,
     ReadMarks,
     ResultView,
     SubmitOptions,
@@ -55,6 +56,10 @@ class Client:
         self._core = ClientCore(url, org, key, prefix)
         self._timeout = timeout
         self._http = httpx2.Client(**self._core.http_options())
+
+    def names_org(self) -> bool:
+        """Whether requests name an org; without one the server uses that of the key."""
+        return "X-Org-Id" in self._core.headers
 
     def submit(
         self,
@@ -158,6 +163,16 @@ class Client:
     def get_views(self, result_id: str, *, view: ResultView = "latest") -> list[dict[str, Any]]:
         """Return the views of a result: tables, charts and the like, each a dict with its `kind`."""
         return self._run(self._core.views(result_id, view))
+
+    def pause(
+        self, analysis: str, *, because: str, until: datetime | None = None, all_orgs: bool = False
+    ) -> PauseState:
+        """Let no job of an analysis start, for the org or, as the operator, for all; running jobs go on."""
+        return self._run(self._core.pause(analysis, because, until, all_orgs=all_orgs))
+
+    def resume(self, analysis: str, *, all_orgs: bool = False) -> bool:
+        """End the pause of an analysis; return whether there was one."""
+        return self._run(self._core.resume(analysis, all_orgs=all_orgs))
 
     def hold(self, result_id: str, *, reason: str | None = None) -> JobSummary:
         """Keep a result and its job from retention until it is released. A repeat keeps the first holder."""

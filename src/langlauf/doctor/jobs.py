@@ -36,6 +36,8 @@ from langlauf.store.tools.inspection import RetiredKind
 
 _DAY = 86_400.0
 _MANY_RETRIES = 1_000
+#: A pause without an end that is older was probably forgotten.
+_FORGOTTEN_PAUSE = _DAY
 #: Number of the youngest jobs past their retention that are looked at.
 _RETENTION_SAMPLE = 100
 
@@ -93,13 +95,37 @@ def ended_leases(target: DoctorTarget) -> CheckResult:
 
 
 def oldest_waiting(target: DoctorTarget) -> CheckResult:
-    ages = [(seconds_between(one.oldest_at, target.now), one) for one in target.queues if one.oldest_at is not None]
+    ages = [
+        (seconds_between(one.oldest_at, target.now), one)
+        for one in target.queues
+        if one.oldest_at is not None and not any(held.covers(one.org_id, one.analysis) for held in target.pauses)
+    ]
     if not ages:
-        return ok("no job waits")
+        return ok("no job waits, but for the end of a pause" if target.waiting else "no job waits")
     seconds, queue = max(ages, key=lambda pair: pair[0])
     name = f"{queue.org_id}/{queue.analysis}"
     message = f"{target.waiting} wait. {LONG_WAIT.message.format(analysis=name, seconds=format_age(seconds))}"
     return by_threshold(LONG_WAIT, seconds, message, target.remedy(LONG_WAIT, org=queue.org_id))
+
+
+def paused(target: DoctorTarget) -> CheckResult:
+    if not target.pauses:
+        return ok("nothing is paused")
+    names = join_first([f"{one.analysis} for {one.org_id or 'all orgs'} ({one.because})" for one in target.pauses])
+    forgotten = [
+        one
+        for one in target.pauses
+        if one.paused_until is None and seconds_between(one.paused_at, target.now) > _FORGOTTEN_PAUSE
+    ]
+    if not forgotten:
+        return ok(f"paused: {names}")
+    first = forgotten[0]
+    days = format_age(seconds_between(first.paused_at, target.now))
+    org = f" --org {first.org_id}" if first.org_id else ""
+    return warning(
+        f"{first.analysis} has been paused for {days}, without an end: {first.because}",
+        f"langlauf resume {first.analysis}{org}",
+    )
 
 
 def oldest_running(target: DoctorTarget) -> CheckResult:
@@ -218,6 +244,7 @@ CHECKS = (
     ),
     Check("ended_leases", Needs.ROWS, "No lease has been expired for longer than two sweeps.", ended_leases),
     Check("oldest_waiting", Needs.ROWS, "No job has waited for more than 5 minutes.", oldest_waiting),
+    Check("paused", Needs.ROWS, "No analysis has been paused without an end for more than a day.", paused),
     Check("oldest_running", Needs.ROWS, "No job has been running for more than a day.", oldest_running),
     Check("canceling", Needs.ROWS, "No job runs a minute past the grace after it was asked to stop.", canceling),
     Check("retries", Needs.ROWS, "Fewer than 1,000 jobs wait for a retry, and none is overdue by 5 minutes.", retries),

@@ -9,6 +9,7 @@ from langlauf.domain.health import WorkerStatus
 from langlauf.domain.health_rules import HealthRule
 from langlauf.domain.instant import Instant
 from langlauf.domain.overview import StartedJob, WaitingJobs
+from langlauf.domain.pause import Pause
 from langlauf.settings import Settings
 from langlauf.store.tools.blocking_payloads import BlockingPayloads
 from langlauf.store.tools.inspection import (
@@ -112,6 +113,11 @@ class DoctorTarget:
     def workers(self) -> list[WorkerStatus]:
         """Workers that run, or did so lately."""
         return self.once("workers", self.inspector.workers)
+
+    @property
+    def pauses(self) -> list[Pause]:
+        """Pauses that hold."""
+        return [one for one in self.once("pauses", self.inspector.pauses) if one.active(self.now)]
 
     @property
     def queues(self) -> list[WaitingJobs]:

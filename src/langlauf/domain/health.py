@@ -1,6 +1,6 @@
 """Health of a deployment: reports of workers, successes of periodic duties, and the rules that find problems."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -118,10 +118,16 @@ class Health(msgspec.Struct, frozen=True):
         return self.findings[0].level if self.findings else Severity.OK
 
 
-def check_health(seen: OpsStatistics, workers: Sequence[WorkerStatus], *, writable: bool = True) -> Health:
-    """Return the violated rules; `writable` is whether the store takes writes."""
+def check_health(
+    seen: OpsStatistics,
+    workers: Sequence[WorkerStatus],
+    *,
+    writable: bool = True,
+    paused: Collection[str] = (),
+) -> Health:
+    """Return the violated rules; `writable` is whether the store takes writes, `paused` which analyses are paused."""
     unwell = [] if writable else [HealthFinding(STORE_UNWRITABLE.severity, STORE_UNWRITABLE.name)]
-    found = [*unwell, *_worker_findings(seen, workers), *_queue_findings(seen, workers), *_ended_findings(seen)]
+    found = [*unwell, *_worker_findings(seen, workers), *_queue_findings(seen, workers, paused), *_ended_findings(seen)]
     return Health(sorted(found, key=lambda one: one.level is not Severity.BAD))
 
 
@@ -137,7 +143,9 @@ def _worker_findings(seen: OpsStatistics, workers: Sequence[WorkerStatus]) -> li
     return [HealthFinding(level, SILENT_WORKER.name, {"workers": len(silent), "seconds": longest, "jobs": held})]
 
 
-def _queue_findings(seen: OpsStatistics, workers: Sequence[WorkerStatus]) -> list[HealthFinding]:
+def _queue_findings(
+    seen: OpsStatistics, workers: Sequence[WorkerStatus], paused: Collection[str]
+) -> list[HealthFinding]:
     known = runnable_analyses(workers, seen.at)
     unknown = [one for one in seen.analyses if known and one.waiting and one.name not in known]
     found = []
@@ -145,7 +153,11 @@ def _queue_findings(seen: OpsStatistics, workers: Sequence[WorkerStatus]) -> lis
         names = ", ".join(one.name for one in unknown[:_MOST_NAMES]) + (" …" if len(unknown) > _MOST_NAMES else "")
         values = {"analyses": names, "waiting": sum(one.waiting for one in unknown)}
         found.append(HealthFinding(UNKNOWN_ANALYSIS.severity, UNKNOWN_ANALYSIS.name, values))
-    late = [one for one in seen.analyses if one not in unknown and _oldest(one, seen) > LONG_WAIT.threshold]
+    late = [
+        one
+        for one in seen.analyses
+        if one not in unknown and one.name not in paused and _oldest(one, seen) > LONG_WAIT.threshold
+    ]
     if late:
         longest = max(late, key=lambda one: _oldest(one, seen))
         values = {"analysis": longest.name, "seconds": _oldest(longest, seen)}

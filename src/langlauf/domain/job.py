@@ -217,6 +217,7 @@ class Phase(StrEnum):
 
     SCHEDULED = "scheduled"
     WAITING = "waiting"
+    PAUSED = "paused"
     BACKOFF = "backoff"
     WORKING = "working"
     SILENT = "silent"
@@ -224,19 +225,30 @@ class Phase(StrEnum):
     DONE = "done"
 
 
-def phase(job: JobRecord, lease_expires_at: Instant | None, now: Instant, lease_seconds: float) -> Phase:
-    """Derive the phase from the job and its lease. `silent`: two heartbeats in a row are missing."""
+def phase(
+    job: JobRecord, lease_expires_at: Instant | None, now: Instant, lease_seconds: float, *, paused: bool = False
+) -> Phase:
+    """Derive the phase from the job, its lease and the pause of its analysis.
+
+    `silent`: two heartbeats in a row are missing. `paused`: it would wait anyway.
+    """
     if job.terminal:
         return Phase.DONE
     if job.cancel_requested_at is not None:
         return Phase.CANCELING
-    if job.status is Status.QUEUED:
-        return Phase.SCHEDULED if job.run_at is not None and job.run_at > now else Phase.WAITING
     if lease_expires_at is None:
-        due = job.next_attempt_at is None or job.next_attempt_at <= now
-        return Phase.WAITING if due else Phase.BACKOFF
+        return _waiting_phase(job, now, paused=paused)
     heard_recently = lease_expires_at > after(now, lease_seconds / 3)
     return Phase.WORKING if heard_recently else Phase.SILENT
+
+
+def _waiting_phase(job: JobRecord, now: Instant, *, paused: bool) -> Phase:
+    if job.run_at is not None and job.run_at > now:
+        return Phase.SCHEDULED
+    if paused:
+        return Phase.PAUSED
+    due = job.next_attempt_at is None or job.next_attempt_at <= now
+    return Phase.WAITING if due else Phase.BACKOFF
 
 
 #: Visible fields come first.

@@ -18,6 +18,7 @@ from langlauf.domain.instant import Instant, seconds_between
 from langlauf.domain.job import JobRecord, QueueFull
 from langlauf.domain.read_models import JobView
 from langlauf.domain.state import Status
+from langlauf.service.pauses import Pauses
 from langlauf.service.single_flight import CachedRead
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store
@@ -31,9 +32,16 @@ class Estimates:
     """Estimates how long jobs run and wait. A poll needs no scan of the queue."""
 
     def __init__(
-        self, store: Store, registry: Registry, settings: Settings, *, fresh_seconds: float = _FRESH_SECONDS
+        self,
+        store: Store,
+        registry: Registry,
+        settings: Settings,
+        pauses: Pauses,
+        *,
+        fresh_seconds: float = _FRESH_SECONDS,
     ) -> None:
         self._store = store
+        self._pauses = pauses
         self._registry = registry
         self._settings = settings
         self._fresh_seconds = fresh_seconds
@@ -63,6 +71,17 @@ class Estimates:
         job = view.job
         if job.terminal:
             return 0.0
+        await self._pauses.read()
+        pause = None if view.lease_expires_at is not None else self._pauses.of(job)
+        if pause is None:
+            return await self._unpaused(view, now)
+        if pause.paused_until is None:  # its end is not known
+            return None
+        rest, without = seconds_between(now, pause.paused_until), await self._unpaused(view, now)
+        return None if without is None else round(rest + without, 1)
+
+    async def _unpaused(self, view: JobView, now: Instant) -> float | None:
+        job = view.job
         typical = await self._typical_run(job.analysis)
         if view.lease_expires_at is not None:
             return remaining_seconds(run_progress(job), now, typical)

@@ -18,6 +18,7 @@ from langlauf.domain.errors import StoreError
 from langlauf.domain.health import WorkerStatus
 from langlauf.domain.instant import Instant, seconds_between
 from langlauf.domain.overview import Backlog, StoreUsage, largest_counts
+from langlauf.domain.pause import Pause
 from langlauf.service.request_limits import StreamSlots
 from langlauf.service.single_flight import CachedRead
 from langlauf.settings import Settings
@@ -63,6 +64,7 @@ class StoreFigures(msgspec.Struct, frozen=True):
     backlog: Backlog
     workers: list[WorkerStatus]
     deliveries: DeliveryStatistics
+    pauses: list[Pause]
 
 
 class MetricsSnapshot:
@@ -117,7 +119,8 @@ class MetricsSnapshot:
 
     async def _look(self) -> StoreFigures:
         backlog = await self._store.backlog(orgs=self._settings.metrics_orgs)
-        return StoreFigures(backlog, await self._store.workers.statuses(), await self._store.deliveries.figures())
+        workers, pauses = await self._store.workers.statuses(), await self._store.pauses()
+        return StoreFigures(backlog, workers, await self._store.deliveries.figures(), pauses)
 
     def _all(self, seen: StoreFigures | None) -> Levels:
         usage = self._store.usage()
@@ -128,6 +131,8 @@ class MetricsSnapshot:
             yield from _of_backlog(seen.backlog)
             yield from _of_workers(seen.workers, seen.backlog.seen_at)
             yield from _of_deliveries(seen.deliveries, seen.backlog.seen_at)
+            held = collections.Counter(one.analysis for one in seen.pauses if one.active(seen.backlog.seen_at))
+            yield metrics.PAUSED, _by(_known(held))
 
     def _of_process(self, usage: StoreUsage) -> Levels:
         now = monotonic()

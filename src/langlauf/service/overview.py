@@ -12,7 +12,9 @@ from langlauf.domain.failure_groups import FailedJob, FailureGroup, group_failur
 from langlauf.domain.health import Health, WorkerStatus, check_health, runnable_analyses
 from langlauf.domain.health_rules import SLOW_CANCEL
 from langlauf.domain.instant import Instant, after
+from langlauf.domain.pause import ALL_ORGS
 from langlauf.domain.statistics import OpsStatistics, TimeRange, ops_statistics
+from langlauf.service.pauses import Pauses
 from langlauf.service.single_flight import CachedRead
 from langlauf.store.protocol import OrgReads, Store
 
@@ -39,8 +41,9 @@ class OpsFigures(msgspec.Struct, frozen=True):
 class Overviews:
     """Reads figures over many jobs. Reads within two seconds are shared."""
 
-    def __init__(self, store: Store, clock: Clock, *, fresh_seconds: float = _FRESH_SECONDS) -> None:
+    def __init__(self, store: Store, pauses: Pauses, clock: Clock, *, fresh_seconds: float = _FRESH_SECONDS) -> None:
         self._store = store
+        self._pauses = pauses
         self._clock = clock
         self._fresh_seconds = fresh_seconds
         self._workers: CachedRead[list[WorkerStatus]] = CachedRead(store.workers.statuses, fresh_seconds)
@@ -54,12 +57,14 @@ class Overviews:
         working = [worker for worker in workers if worker.works(found.at)]
         # Orgs only see how many workers there are: a silent one may hold jobs of any org.
         shown = workers if operates else working
+        about = (ALL_ORGS, wished if operates else caller.org_id)
+        paused = {one.analysis for one in await self._pauses.active() if one.org_id in about}
         return OpsFigures(
             wished if operates else caller.org_id,
             found,
             len(working),
             workers if operates else [],
-            check_health(found, shown, writable=self._store.health.problem is None),
+            check_health(found, shown, writable=self._store.health.problem is None, paused=paused),
         )
 
     async def workers(self) -> list[WorkerStatus]:

@@ -22,6 +22,7 @@ from langlauf.domain.instant import Instant
 from langlauf.domain.job import JobRecord, Phase, phase
 from langlauf.domain.mail import MailMark
 from langlauf.domain.overview import EMPTY_OVERVIEW, Overview
+from langlauf.domain.pause import Pause
 from langlauf.domain.read_models import (
     EventLogPage,
     HistoryEntry,
@@ -37,6 +38,7 @@ from langlauf.domain.read_models import (
 from langlauf.domain.result import PayloadSource, Snapshot
 from langlauf.domain.state import Status
 from langlauf.service.estimates import Estimates
+from langlauf.service.pauses import Pauses
 from langlauf.service.single_flight import BatchedReads
 from langlauf.settings import Settings
 from langlauf.store.admin import RecordOwner
@@ -54,13 +56,16 @@ class DerivedFields(msgspec.Struct, frozen=True):
     estimated_seconds: float | None
     #: whole seconds after which a poll is worthwhile
     poll_after: int
+    #: the pause that it waits for, in the phase `paused`
+    pause: Pause | None = None
 
 
 class Reads:
     """Reads for one caller at a time, and the derived fields."""
 
-    def __init__(self, store: Store, settings: Settings, estimates: Estimates, clock: Clock) -> None:
+    def __init__(self, store: Store, settings: Settings, estimates: Estimates, pauses: Pauses, clock: Clock) -> None:
         self._store = store
+        self._pauses = pauses
         self._estimates = estimates
         self._settings = settings
         self._clock = clock
@@ -91,13 +96,16 @@ class Reads:
     async def derived_fields(self, view: JobView) -> DerivedFields:
         """Return the phase and the estimates of a job."""
         remaining = await self._estimates.remaining(view, self._clock.now())
-        return DerivedFields(self.phase(view), remaining, poll_seconds(view.job, remaining))
+        return self._derived(view, remaining)
 
     def derived_fields_of_new(self, job: JobRecord) -> DerivedFields:
         """Return the same for a job that was just accepted, from the estimate made then."""
-        return DerivedFields(
-            self.phase(JobView(job, None)), job.estimated_seconds, poll_seconds(job, job.estimated_seconds)
-        )
+        return self._derived(JobView(job, None), job.estimated_seconds)
+
+    def _derived(self, view: JobView, remaining: float | None) -> DerivedFields:
+        phase = self.phase(view)
+        pause = self._pauses.of(view.job) if phase is Phase.PAUSED else None
+        return DerivedFields(phase, remaining, poll_seconds(view.job, remaining), pause)
 
     async def ahead(self, view: JobView) -> int | None:
         """Return about how many jobs of its org start before a waiting one."""
@@ -108,8 +116,13 @@ class Reads:
         return self._clock.now()
 
     def phase(self, view: JobView) -> Phase:
-        """Return the phase alone, without a query."""
-        return phase(view.job, view.lease_expires_at, self._clock.now(), self._settings.lease_seconds)
+        """Return the phase alone, without a query, by the pauses that were read last."""
+        paused = view.lease_expires_at is None and self._pauses.of(view.job) is not None
+        return phase(view.job, view.lease_expires_at, self._clock.now(), self._settings.lease_seconds, paused=paused)
+
+    async def read_pauses(self) -> None:
+        """Read which analyses are paused, where that is older than a second."""
+        await self._pauses.read()
 
 
 def reads_for(store: Store, caller: Caller) -> TenantReads:

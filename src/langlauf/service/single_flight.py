@@ -114,6 +114,10 @@ class CachedRead(Generic[T]):
                 return found
         return await asyncio.shield(self._looking or self._start())
 
+    def forget(self) -> None:
+        """Read again for the next caller: the value was changed here."""
+        self._kept = None
+
     def _start(self) -> asyncio.Task[T]:
         self._looking = asyncio.create_task(self._look_now(), name="estimates")
         self._looking.add_done_callback(self._looked)

@@ -25,6 +25,7 @@ from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob, SubmitOutcome
 from langlauf.domain.mail import MailMark
 from langlauf.domain.overview import Backlog, Overview, StoreUsage
+from langlauf.domain.pause import Pause, PauseRequest, ResumeRequest
 from langlauf.domain.read_models import (
     CancelRequest,
     EventLogPage,
@@ -228,6 +229,12 @@ class Store(Protocol):
     async def hold(self, request: HoldRequest) -> JobView | ResultGone | None:
         """Keep the job of a result from retention, or no longer; None where there is no such result. Idempotent."""
 
+    async def pause(self, request: PauseRequest) -> Pause:
+        """Let no job of an analysis start, from this commit on. Repeating it changes the reason and the end."""
+
+    async def resume(self, request: ResumeRequest) -> bool:
+        """End a pause; False where none holds. Idempotent."""
+
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[SweptJob]:
         """Take jobs back from workers that vanished, exceeded the time limit or did not stop when asked.
 
@@ -252,6 +259,9 @@ class Store(Protocol):
 
     def tenant(self, org_id: str) -> TenantReads:
         """Return the reads of one org."""
+
+    async def pauses(self) -> list[Pause]:
+        """Return all pauses by analysis, also those whose time is over."""
 
     async def depth(self) -> QueueDepth:
         """Return how many jobs wait and run."""

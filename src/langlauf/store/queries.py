@@ -14,6 +14,7 @@ from langlauf.domain.delivery import Notification
 from langlauf.domain.event import Event
 from langlauf.domain.health import WorkerReport
 from langlauf.domain.job import JobRecord
+from langlauf.domain.pause import Pause
 from langlauf.domain.result import Snapshot
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
@@ -25,6 +26,7 @@ _RECORDS: dict[str, type[msgspec.Struct]] = {
     "notification": Notification,
     "key": ApiKey,
     "worker": WorkerReport,
+    "pause": Pause,
 }
 
 

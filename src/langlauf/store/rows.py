@@ -10,6 +10,7 @@ from langlauf.domain.access import ApiKey, Scope
 from langlauf.domain.delivery import Delivery, Subject, Subscription, WebhookEndpoint
 from langlauf.domain.event import Event, EventType
 from langlauf.domain.job import JOB_FIELDS, JobRecord
+from langlauf.domain.pause import Pause
 from langlauf.domain.read_models import JobView
 from langlauf.domain.state import Status
 
@@ -103,3 +104,8 @@ def key_from(row: Sequence[Any]) -> ApiKey:
     values = list(row)
     values[_SCOPES] = frozenset(Scope(word) for word in values[_SCOPES].split())
     return ApiKey(**dict(zip(ApiKey.__struct_fields__, values, strict=True)))
+
+
+def pause_from(row: Sequence[Any]) -> Pause:
+    """Return a pause from its columns."""
+    return Pause(**dict(zip(Pause.__struct_fields__, row, strict=True)))

@@ -48,6 +48,8 @@ class LogEvent(StrEnum):
     JOB_SWEPT = "job_swept"
     RETENTION_RAN = "retention_ran"
     ORG_ERASED = "org_erased"
+    ANALYSIS_PAUSED = "analysis_paused"
+    ANALYSIS_RESUMED = "analysis_resumed"
     STORE_UNAVAILABLE = "store_unavailable"
     STORE_BACK = "store_back"
     MAINTENANCE_FAILED = "maintenance_failed"

@@ -33,6 +33,7 @@ _PHASE_STATES = {
     Phase.SILENT: "silent",
     Phase.WAITING: "waiting",
     Phase.SCHEDULED: "scheduled",
+    Phase.PAUSED: "paused",
 }
 
 

@@ -134,7 +134,14 @@ def _webhook_routes(context: ApiContext, renderer: PageRenderer) -> list[Route]:
 def _ops_routes(context: ApiContext, renderer: PageRenderer) -> list[Route]:
     ops = OpsPages(context, renderer)
     pages = {"/ops": ops.show, "/ops/workers": ops.workers, "/ops/orgs": ops.orgs}
-    return [renderer.tenant_page(path, show, missing="missing.page") for path, show in pages.items()]
+    forms: dict[str, FormPage] = {"/ops/pause": ops.pause, "/ops/resume": ops.resume}
+    missing = "missing.page"
+    return [
+        *(renderer.tenant_page(path, show, missing=missing) for path, show in pages.items()),
+        *(renderer.tenant_form(path, act, scope=Scope.ADMIN, missing=missing) for path, act in forms.items()),
+        # A reload or a change of language sends GET to the address of a form.
+        *(renderer.tenant_page(path, ops.redirect_to_page, missing=missing) for path in forms),
+    ]
 
 
 def _public_routes(context: ApiContext, renderer: PageRenderer) -> list[Route]:

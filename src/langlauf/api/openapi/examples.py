@@ -65,9 +65,22 @@ def _answers(prefix: str) -> dict[str, msgspec.Struct]:
         "keys": responses.KeysResponse(**_ANSWER, keys=[records.KeyOut(**_key())]),
         "made": responses.CreatedKeyResponse(**_ANSWER, **_key(), key=f"{_KEY_ID}_…"),
         "revoked": responses.KeyResponse(**_ANSWER, **{**_key(), "revoked_at": _FINISHED}),
+        "paused": responses.PauseResponse(**_ANSWER, pause=_pause()),
+        "resumed": responses.ResumeResponse(**_ANSWER, resumed=True),
         **webhook_answers(_ANSWER, JOB_ID, RESULT_ID),
         "fine": responses.HealthResponse(**_ANSWER, status="ready"),
     }
+
+
+def _pause() -> records.PauseOut:
+    return records.PauseOut(
+        analysis="address",
+        org_id=_ORG,
+        because="the source is down",
+        paused_at=_QUEUED,
+        paused_until=_FINISHED,
+        paused_by=_KEY_ID,
+    )
 
 
 def _queued(prefix: str) -> records.JobOut:
@@ -77,6 +90,8 @@ def _queued(prefix: str) -> records.JobOut:
         "analysis": "address",
         "status": Status.QUEUED,
         "phase": Phase.WAITING,
+        "paused_because": None,
+        "paused_until": None,
         "priority_class": "default",
         "request_payload_hash": "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae",
         "estimated_seconds": 4.0,

@@ -37,6 +37,7 @@ _PARAMETERS: dict[str, tuple[str, Document, str]] = {
         {"type": "string", "minLength": 1, "pattern": "^[^/]+$"},
         "The id of a snapshot: a UUID, or its id in an imported store.",
     ),
+    "analysis_name": ("path", {"type": "string", "minLength": 1, "pattern": "^[^/]+$"}, "The name of an analysis."),
     "key_id": (
         "path",
         {"type": "string", "minLength": 1, "pattern": "^[^/]+$"},

@@ -32,6 +32,7 @@ from langlauf.domain.instant import Instant, after
 from langlauf.domain.job import JobRecord, NewJob, SubmitOutcome
 from langlauf.domain.outcome import CANCEL_MARGIN, MOST_LOST_LEASES, Completed
 from langlauf.domain.overview import Backlog, Overview, StoreUsage
+from langlauf.domain.pause import Pause, PauseRequest, ResumeRequest
 from langlauf.domain.read_models import CancelRequest, JobFingerprint, JobView, MarkRead, QueueDepth, SweptJob
 from langlauf.domain.result import ReferencedPayloads
 from langlauf.domain.retention import HoldRequest, ResultGone, RetentionPolicy, RetentionReport
@@ -56,7 +57,7 @@ from langlauf.store.postgres.retention import PostgresRetention
 from langlauf.store.postgres.server import DatabaseClock, identity, prepare
 from langlauf.store.protocol import TenantReads
 from langlauf.store.retention import retire
-from langlauf.store.rows import view_from_database
+from langlauf.store.rows import pause_from, view_from_database
 from langlauf.store.standing_claims import StandingClaim, StandingClaims
 from langlauf.store.tools.store_copy import half_copied
 from langlauf.telemetry.metrics import count_end
@@ -272,6 +273,16 @@ class PostgresStore:
             announce(self._notifier, request, view)
         return views[0] if views else None
 
+    async def pause(self, request: PauseRequest) -> Pause:
+        values = (request.org_id, request.analysis, request.paused_until, request.because, request.paused_by)
+        [row] = await self._connections["control"].rows("pause_analysis", self._at, *values)
+        return pause_from(row)
+
+    async def resume(self, request: ResumeRequest) -> bool:
+        ended = await self._connections["control"].call("resume_analysis", self._at, request.org_id, request.analysis)
+        self._notifier.work()
+        return bool(ended)
+
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[SweptJob]:
         swept: list[SweptJob] = []
         connection = self._connections["maintenance"]
@@ -318,6 +329,9 @@ class PostgresStore:
 
     async def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], ReferencedPayloads]:
         return await overview.kept_payloads(self._pool, jobs)
+
+    async def pauses(self) -> list[Pause]:
+        return [pause_from(row) for row in await self._pool.rows("all_pauses")]
 
     async def depth(self) -> QueueDepth:
         return await overview.depth(self._pool, self._at)

@@ -36,6 +36,7 @@ _ORDERS = {
     "leases": _by_job(),
     "idempotency_keys": by("idempotency_key", "org_id"),
     "pace": by("analysis"),
+    "pauses": by("org_id", "analysis"),
     "imports": by("file_name", "sha256"),
     "api_keys": by("key_id"),
     "signing_secrets": by("purpose"),

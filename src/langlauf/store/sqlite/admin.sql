@@ -129,6 +129,9 @@ FROM workers AS worker LEFT JOIN (
 ) AS held ON held.worker_id = worker.worker_id
 ORDER BY worker.started_at, worker.worker_id
 
+-- name: all_pauses
+SELECT {pause_columns} FROM pauses AS pause ORDER BY pause.analysis, pause.org_id
+
 -- name: note_duty
 -- Processes have the same duties: the latest success of any of them counts.
 INSERT INTO duties (name, succeeded_at, host) VALUES (:name, :now, :host)

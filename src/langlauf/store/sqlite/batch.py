@@ -5,13 +5,16 @@ from typing import Any, TypeVar, cast
 
 import apsw
 import msgspec
+from msgspec import structs
 
 from langlauf.domain.attempt import ClaimRequest
 from langlauf.domain.job import NewJob
+from langlauf.domain.pause import Pause, PauseRequest, ResumeRequest
 from langlauf.domain.read_models import CancelRequest, JobView, MarkRead
 from langlauf.domain.retention import HoldRequest, ResultGone
 from langlauf.store.group_commit import Recording
 from langlauf.store.retention import RetireBatch
+from langlauf.store.rows import pause_from
 from langlauf.store.sqlite import claim, end, later_start, record, retention, submit, sweep
 from langlauf.store.sqlite.connection import RunRead
 from langlauf.store.sqlite.transaction import Row, Transaction
@@ -53,6 +56,20 @@ def mark_read(tx: Transaction, request: MarkRead) -> bool:
     return changed > 0
 
 
+def pause(tx: Transaction, request: PauseRequest) -> Pause:
+    """Pause an analysis. A pause that holds already keeps its beginning and gets the new reason and end."""
+    tx.run("pause_analysis", now=tx.now, **structs.asdict(request))
+    [found] = tx.rows("read_pause", org_id=request.org_id, analysis=request.analysis)
+    return pause_from(found)
+
+
+def resume(tx: Transaction, request: ResumeRequest) -> bool:
+    """End a pause; return whether there was one."""
+    held = tx.one("read_pause", org_id=request.org_id, analysis=request.analysis)
+    tx.run("resume_analysis", org_id=request.org_id, analysis=request.analysis)
+    return held is not None and pause_from(held).active(tx.now)
+
+
 #: Operations that run as a set. They come first: ends free slots, submissions use them, and claims come last.
 SETS: dict[type, Callable[[Transaction, Sequence[Any]], Sequence[Any]]] = {
     Recording: record.record,
@@ -72,6 +89,8 @@ RARE: dict[type, Callable[[Transaction, Any], Any]] = {
     RetireBatch: retention.retire_batch,
     MarkRead: mark_read,
     HoldRequest: hold,
+    PauseRequest: pause,
+    ResumeRequest: resume,
     Change: lambda tx, change: change.run(tx),
 }
 

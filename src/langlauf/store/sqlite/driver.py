@@ -15,6 +15,7 @@ from langlauf.domain.eta import QueueLoad
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob, SubmitOutcome
 from langlauf.domain.overview import Backlog, Overview, StoreUsage
+from langlauf.domain.pause import Pause, PauseRequest, ResumeRequest
 from langlauf.domain.read_models import CancelRequest, JobFingerprint, JobView, MarkRead, QueueDepth, SweptJob
 from langlauf.domain.result import ReferencedPayloads
 from langlauf.domain.retention import HoldRequest, ResultGone, RetentionPolicy, RetentionReport
@@ -25,7 +26,7 @@ from langlauf.store.group_commit import MOST_WAITING, Recording
 from langlauf.store.migrate import migrations_in
 from langlauf.store.protocol import TenantReads
 from langlauf.store.retention import retire
-from langlauf.store.rows import json_text
+from langlauf.store.rows import json_text, pause_from
 from langlauf.store.sqlite import admin, claim, deliveries, later_start, overview, retention, sweep
 from langlauf.store.sqlite.clock import SteadyClock
 from langlauf.store.sqlite.connection import applied_migrations
@@ -100,6 +101,14 @@ class SqliteStore(SqliteEngine):
     async def hold(self, request: HoldRequest) -> JobView | ResultGone | None:
         return cast("JobView | ResultGone | None", await self._writes.do(request))
 
+    async def pause(self, request: PauseRequest) -> Pause:
+        return cast("Pause", await self._writes.do(request))
+
+    async def resume(self, request: ResumeRequest) -> bool:
+        ended = await self._writes.do(request)
+        self._hints.work()
+        return cast("bool", ended)
+
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[SweptJob]:
         swept: list[SweptJob] = []
         run = sweep.Sweep(self._read, self._writes.do, self._queries["sweepable"])
@@ -150,6 +159,10 @@ class SqliteStore(SqliteEngine):
             return cast("Instant | None", connection.execute(self._queries["next_start"], {"now": now}).get)
 
         return await self._read(read)
+
+    async def pauses(self) -> list[Pause]:
+        rows = await self._read(lambda connection: connection.execute(self._queries["all_pauses"]).fetchall())
+        return [pause_from(row) for row in rows]
 
     async def depth(self) -> QueueDepth:
         now = self.clock.now()

@@ -2,8 +2,8 @@
 
 A job that was given back (lost with its worker, or released by it) continues first, and costs its org no turn. Others
 cost one: due retries go before the waiting jobs of their own org, and of no other. Every look-up
-starts from an analysis with free slots and leaves out orgs without: jobs that a limit holds back are neither
-scanned nor in the way of others.
+starts from an analysis with free slots and leaves out orgs without: jobs that a limit or a pause holds back are
+neither scanned nor in the way of others.
 """
 
 from collections import Counter, defaultdict
@@ -44,8 +44,14 @@ class FreeSlots:
     """Free slots: in total, of analyses with a limit of their own, and of orgs. They only shrink."""
 
     def __init__(self, tx: Transaction, request: ClaimRequest) -> None:
+        paused = tx.paused_lanes()
+        stopped = {analysis for org, analysis in paused if not org}
         known = {tx.analysis(name): name for name in request.analyses}
-        self._known = [number for number in known if number >= 0]
+        self._known = [number for number in known if number >= 0 and number not in stopped]
+        #: the orgs for which an analysis is paused
+        self._paused: defaultdict[int, set[int]] = defaultdict(set)
+        for org, analysis in paused:
+            self._paused[analysis].add(org)
         self._limited = {number: limit for name, limit in request.limits.items() if (number := tx.analysis(name)) >= 0}
         self._org_limit = request.max_running_org
         self._orgs: Counter[int] = Counter()
@@ -73,12 +79,12 @@ class FreeSlots:
         """The analyses that may still start jobs."""
         return [number for number in self._known if self.of(number) > 0]
 
-    @property
-    def full_orgs(self) -> str:
-        """The orgs without free slots, as JSON; at most as many as jobs run."""
-        if self._org_limit is None:
+    def excluded_orgs(self, analysis: int) -> str:
+        """Return as JSON the orgs of which no job of an analysis may start: those without free slots or paused."""
+        if self._org_limit is None and not self._paused:
             return "[]"
-        return json_text([org for org in self._orgs if self.of_org(org) <= 0])
+        full = {org for org in self._orgs if self._org_limit is not None and self.of_org(org) <= 0}
+        return json_text(sorted(full | self._paused.get(analysis, set())))
 
     def of(self, analysis: int) -> int:
         """Return how many jobs of an analysis may still start."""
@@ -100,7 +106,8 @@ class FreeSlots:
     def keep(self, lanes: Iterable[Lane]) -> None:
         """Reserve slots for jobs that are about to continue, one for each."""
         for org, analysis in lanes:
-            self._use(org, analysis)
+            if not self._paused or not self._paused.get(analysis, set()) & {0, org}:
+                self._use(org, analysis)
 
     def _use(self, org: int, analysis: int) -> None:
         self.slots -= 1
@@ -144,7 +151,12 @@ class DueLanes:
         self.turns: dict[int, tuple[int, int]] = {}
         self._jobs: dict[Lane, list[DueJob]] = {}
         for analysis in free.analyses if free.any_due else ():
-            values = {"analysis": analysis, "now": tx.now, "full": free.full_orgs, "lanes": _MOST_DUE_LANES}
+            values = {
+                "analysis": analysis,
+                "now": tx.now,
+                "excluded": free.excluded_orgs(analysis),
+                "lanes": _MOST_DUE_LANES,
+            }
             for org, said, start, served in tx.rows("due_lanes", **values):
                 self._look(free, (org, analysis), said)
                 self.turns[org] = (start, served)
@@ -241,7 +253,7 @@ def _waiting_lanes(
     """
     found: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     for analysis in free.analyses:
-        values = {"analysis": analysis, "full": free.full_orgs, "lanes": free.slots}
+        values = {"analysis": analysis, "excluded": free.excluded_orgs(analysis), "lanes": free.slots}
         for org, waiting, start, served in tx.rows("waiting_lanes", **values):
             turns[org] = (max(start, virtual_now), start, served)
             found[org].append((analysis, min(waiting, free.of(analysis))))

@@ -41,6 +41,7 @@ _ORDERS = {
     "leases": RowOrder(("job_id",), "row", _JOB),
     "idempotency_keys": RowOrder(("job_id",), "row", _JOB),
     "pace": by("analysis"),
+    "pauses": by("org_id", "analysis"),
     "imports": by("file_name", "sha256"),
     "api_keys": by("key_id"),
     "signing_secrets": by("purpose"),

@@ -233,6 +233,16 @@ class Transaction:
             self.cache.running = self._number("running_of_all") + self._running.total()
         return self.cache.running
 
+    def paused_lanes(self) -> list[tuple[int, int]]:
+        """Return the org and the analysis of every pause that holds now, by number; org 0 stands for all."""
+        if self.cache.pauses is None:
+            self.cache.pauses = tuple((str(org_id), str(name), until) for org_id, name, until in self.rows("pauses"))
+        return [
+            (self.org(org_id) if org_id else 0, self.analysis(name))
+            for org_id, name, until in self.cache.pauses
+            if (until is None or until > self.now) and (not org_id or self.org(org_id))
+        ]
+
     def next_ticket(self, org: int, analysis: int, expedite: int) -> int:
         """Return the ticket behind the last one of a lane and class."""
         lane, tickets = (org, analysis, expedite), self.cache.tickets

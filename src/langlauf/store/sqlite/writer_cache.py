@@ -36,6 +36,8 @@ class WriterCache:
         self.running: int | None = None
         #: the key of the newest job
         self.last_job: int | None = None
+        #: org, analysis and end of each pause
+        self.pauses: tuple[tuple[str, str, int | None], ...] | None = None
 
     def forget(self) -> None:
         """Drop the cache."""

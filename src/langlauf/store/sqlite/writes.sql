@@ -188,10 +188,27 @@ WHERE deadline_at IS NOT NULL AND lease_expires_at > :now
 SELECT org, analysis FROM job_rows INDEXED BY idx_jobs_timeout_detection
 WHERE deadline_at IS NOT NULL AND lease_expires_at <= :now AND lease_expires_at > :oldest AND cancel_requested_at IS NULL
 
+-- name: pauses
+SELECT org_id, analysis, paused_until FROM pauses
+
+-- name: pause_analysis
+-- Since when counts from the first of several requests, unless its time is over.
+INSERT INTO pauses (org_id, analysis, paused_at, paused_until, because, paused_by)
+VALUES (:org_id, :analysis, :now, :paused_until, :because, :paused_by)
+ON CONFLICT (org_id, analysis) DO UPDATE SET
+    paused_at = iif(paused_until <= :now, :now, paused_at), paused_until = excluded.paused_until,
+    because = excluded.because, paused_by = excluded.paused_by
+
+-- name: read_pause
+SELECT {pause_columns} FROM pauses AS pause WHERE pause.org_id = :org_id AND pause.analysis = :analysis
+
+-- name: resume_analysis
+DELETE FROM pauses WHERE org_id = :org_id AND analysis = :analysis
+
 -- name: due_lanes
 -- The orgs whose jobs of an analysis may go on, the longest due first. A lane may say so too early, never too late.
 SELECT org, due_at, virtual_start, served FROM lane_rows
-WHERE analysis = :analysis AND due_at <= :now AND org NOT IN (SELECT value FROM json_each(:full))
+WHERE analysis = :analysis AND due_at <= :now AND org NOT IN (SELECT value FROM json_each(:excluded))
 ORDER BY due_at, org LIMIT :lanes
 
 -- name: lane_due
@@ -207,7 +224,7 @@ UPDATE lane_rows SET due_at = :due_at WHERE org = :org AND analysis = :analysis
 -- name: waiting_lanes
 -- The orgs with waiting jobs of an analysis whose turn is next.
 SELECT org, waiting, virtual_start, served FROM lane_rows
-WHERE analysis = :analysis AND waiting > 0 AND org NOT IN (SELECT value FROM json_each(:full))
+WHERE analysis = :analysis AND waiting > 0 AND org NOT IN (SELECT value FROM json_each(:excluded))
 ORDER BY virtual_start, served, org LIMIT :lanes
 
 -- name: lane_heads

@@ -13,10 +13,12 @@ import msgspec
 from langlauf.domain.health import DutySuccess, WorkerStatus
 from langlauf.domain.instant import Instant
 from langlauf.domain.overview import StartedJob, WaitingJobs
+from langlauf.domain.pause import Pause
 from langlauf.domain.result import ReferencedPayloads
 from langlauf.store.admin import worker_from
 from langlauf.store.blobs.names import IDENTITY, store_name
 from langlauf.store.blobs.owner import INSTANCE, OwnerMark, StoreIdentity, mark_of
+from langlauf.store.rows import pause_from
 
 Kind = Literal["sqlite", "postgres"]
 #: The kinds of records that retention removes, each by its own age.
@@ -174,6 +176,9 @@ class Inspector(Protocol):
     def workers(self) -> list[WorkerStatus]:
         """Who works, or did so lately."""
 
+    def pauses(self) -> list[Pause]:
+        """Return all pauses."""
+
     def queues(self, most: int) -> list[WaitingJobs]:
         """Return what waits, by org and analysis."""
 
@@ -254,6 +259,9 @@ class SharedInspector(ABC):
     @abstractmethod
     def _identity(self) -> StoreIdentity:
         """Return the identity of the store."""
+
+    def pauses(self) -> list[Pause]:
+        return [pause_from(row) for row in self._ask("all_pauses")]
 
     def workers(self) -> list[WorkerStatus]:
         return [worker_from(row) for row in self._ask("all_workers")]

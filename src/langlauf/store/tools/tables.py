@@ -5,6 +5,7 @@ from typing import NamedTuple
 from langlauf.domain.delivery import DeliveryAttempt, Notification
 from langlauf.domain.event import Event
 from langlauf.domain.job import JobRecord
+from langlauf.domain.pause import Pause
 from langlauf.domain.result import Snapshot
 
 
@@ -48,6 +49,7 @@ TABLES = (
     Table("leases", ("org_id", "job_id", "attempt", "worker_id", "expires_at", "deadline_at")),
     Table("idempotency_keys", ("org_id", "idempotency_key", "job_id", "payload_hash", "created_at")),
     Table("pace", ("analysis", "runs", "mean_seconds")),
+    Table("pauses", Pause.__struct_fields__),
     Table("imports", ("file_name", "sha256", "imported_at", "jobs")),
     Table(
         "api_keys",

@@ -384,6 +384,11 @@ WHERE imported_at IS NULL AND (started_at < run_at OR started_at > start_by + 10
     OR (status = 'queued' AND ticket < 0 AND (run_at IS NULL OR ticket <> -run_at))
     OR (attempt > 0 AND ticket < 0))
 
+-- name: paused_starts
+SELECT job.org_id, job.job_id, 'attempt_started_at ' || job.attempt_started_at || ', paused_at ' || pause.paused_at
+FROM pauses AS pause JOIN jobs AS job ON job.analysis = pause.analysis AND pause.org_id IN ('', job.org_id)
+WHERE job.attempt_started_at > pause.paused_at AND coalesce(job.attempt_started_at < pause.paused_until, true)
+
 -- name: lane_tickets
 SELECT org_id, CAST(NULL AS text),
     'lane ' || analysis || ', ' || priority_class || ': ticket ' || ticket || ' is given ' || count(*) || ' times'

@@ -1,7 +1,7 @@
 """The head of a job's page: state, progress, remaining time, and what the state means."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 from markupsafe import Markup
@@ -11,6 +11,7 @@ from langlauf.domain.eta import RemainingRange, progress_steps, remaining_range
 from langlauf.domain.event import Event
 from langlauf.domain.instant import Instant, after, seconds_between
 from langlauf.domain.job import JobRecord
+from langlauf.domain.pause import Pause
 from langlauf.domain.read_models import JobView
 from langlauf.domain.state import STARTED, Status
 from langlauf.service.read import DerivedFields
@@ -110,6 +111,8 @@ def _explanations(observed: JobObservation, shown: str, settings: Settings, lang
         lines.append(text("job.ahead", count=observed.ahead) if observed.ahead else text("job.next_in_line"))
     if shown in ("queued", "scheduled") and job.start_by is not None:
         lines.append(text("job.start_by", time=time_tag(job.start_by)))
+    if shown == "paused" and observed.moment.pause is not None:
+        lines += _pause_lines(observed.moment.pause, text)
     if shown == "backoff":
         lines.append(text("job.next_after", attempt=job.attempt + 1, count=job.retry_count, most=job.max_retries))
     if shown == "silent" and observed.view.lease_expires_at is not None:
@@ -126,6 +129,15 @@ def _explanations(observed: JobObservation, shown: str, settings: Settings, lang
     return lines
 
 
+def _pause_lines(pause: Pause, text: Callable[..., Markup]) -> list[Markup]:
+    when = (
+        text("job.paused", since=time_tag(pause.paused_at))
+        if pause.paused_until is None
+        else text("job.paused_until", until=time_tag(pause.paused_until))
+    )
+    return [Markup('{} <span class="quoted">{}</span>').format(when, pause.because)]
+
+
 def _estimate(observed: JobObservation, shown: str, language: Language) -> tuple[Markup | None, Markup | None]:
     """Return the remaining time and its source, or nothing where it would be a guess."""
     if shown in ("running", "partial"):
@@ -134,7 +146,7 @@ def _estimate(observed: JobObservation, shown: str, language: Language) -> tuple
         if found is None:
             return None, None
         return format_remaining(found, language), language.text("job.source.pace", steps=found.steps)
-    if shown == "queued" and observed.worker_seen and observed.moment.estimated_seconds is not None:
+    if shown in ("queued", "paused") and observed.worker_seen and observed.moment.estimated_seconds is not None:
         return format_estimate(observed.moment.estimated_seconds, language), language.text("job.source.others")
     return None, None
 

@@ -94,6 +94,7 @@ class JobListPage:
         reads, now = self._context.services.reads.of(caller), self._context.services.authenticator.now()
         which = filters.which(now, JOBS_PAGE_SIZE, position.before)
         page, counts = await asyncio.gather(reads.jobs(which), reads.counts(most=MAX_JOB_COUNT + 1))
+        await self._context.services.reads.read_pauses()
         subjects = await job_subjects(self._context, caller, [view.job for view in page.views])
         return self._renderer.page(
             request,

@@ -4,9 +4,11 @@ An operator sees all orgs, or the one in the address. Other callers see the figu
 number of workers.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from markupsafe import Markup
+from msgspec import structs
 from starlette.responses import Response
 
 from langlauf.api.context import ApiContext
@@ -19,7 +21,8 @@ from langlauf.domain.health import (
     WorkerStatus,
 )
 from langlauf.domain.health_rules import FAILURES, LONG_WAIT, MIN_ENDED, SLOW_CANCEL
-from langlauf.domain.instant import Instant, seconds_between
+from langlauf.domain.instant import Instant, from_text, seconds_between
+from langlauf.domain.pause import ALL_ORGS, Pause
 from langlauf.domain.statistics import OpsStatistics, TimeRange
 from langlauf.problems import bad_request, forbidden
 from langlauf.service.overview import OpsFigures
@@ -28,6 +31,7 @@ from langlauf.ui.language import Language
 from langlauf.ui.page_request import PageRequest
 from langlauf.ui.pages.ops_tiles import ops_tiles
 from langlauf.ui.renderer import PageRenderer
+from langlauf.ui.responses import see_other
 
 DEFAULT_SPAN = TimeRange.HOUR
 #: Seconds between reloads of an open page: a worker falls silent without an event.
@@ -63,8 +67,33 @@ class OpsPages:
             workers=self._first_workers(seen),
             orgs=figures.orgs[:_FIRST_ROWS],
             first=_FIRST_ROWS,
+            pauses=await self._pauses(caller, seen),
+            names=self._context.services.registry.names,
             rules=_health_rules(),
         )
+
+    async def pause(self, request: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
+        """Pause an analysis, for all orgs or for one, and show `/ops` again."""
+        caller, all_orgs = _for_org(caller, fields)
+        await self._context.services.pauses.pause(
+            caller, fields.get("analysis", ""), fields.get("because", ""), _until(fields), all_orgs=all_orgs
+        )
+        return _shown(request, fields)
+
+    async def resume(self, request: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
+        """End a pause, and show `/ops` again."""
+        caller, all_orgs = _for_org(caller, fields)
+        await self._context.services.pauses.resume(caller, fields.get("analysis", ""), all_orgs=all_orgs)
+        return _shown(request, fields)
+
+    async def redirect_to_page(self, request: PageRequest, _: Caller) -> Response:
+        """Redirect a GET of the address of a form."""
+        return see_other(request.link("ops"))
+
+    async def _pauses(self, caller: Caller, seen: OpsFigures) -> list[Pause]:
+        """Return the pauses of the org that is shown, and those of all orgs."""
+        shown = await self._context.services.pauses.visible(caller)
+        return [one for one in shown if seen.org_id is None or one.org_id in (ALL_ORGS, seen.org_id)]
 
     async def workers(self, request: PageRequest, _: Caller) -> Response:
         """`/ops/workers`, for operators."""
@@ -154,6 +183,29 @@ def _requested_org(request: PageRequest) -> str | None:
     if wished and not is_valid_name(wished):
         raise bad_request("There can be no org with this name.", "org")
     return wished or None
+
+
+def _for_org(caller: Caller, fields: Mapping[str, str]) -> tuple[Caller, bool]:
+    """Return the caller for the org of a form, which only an operator may choose, and whether it is for all orgs."""
+    org_id = fields.get("org", "").strip()
+    if not org_id:
+        return caller, True
+    if org_id != caller.org_id and (Scope.OPERATE not in caller.scopes or not is_valid_name(org_id)):
+        raise forbidden("Only an operator pauses and resumes for other orgs.")
+    return structs.replace(caller, org_id=org_id), False
+
+
+def _until(fields: Mapping[str, str]) -> Instant | None:
+    text = fields.get("until", "").strip()
+    try:
+        return from_text(f"{text}Z") if text else None
+    except ValueError:
+        raise bad_request("until must be a date and a time.", "until") from None
+
+
+def _shown(request: PageRequest, fields: Mapping[str, str]) -> Response:
+    org_id = fields.get("shown", "").strip()
+    return see_other(request.link("ops", **({"org": org_id} if is_valid_name(org_id) else {})))
 
 
 def _require_operator(request: PageRequest) -> None:

@@ -67,7 +67,7 @@ class StateDoc(msgspec.Struct, frozen=True):
 
 #: In the order of a job's life.
 STATE_ORDER = (
-    "scheduled", "queued", "running", "partial", "silent", "backoff", "waiting", "canceling",
+    "scheduled", "queued", "paused", "running", "partial", "silent", "backoff", "waiting", "canceling",
     "completed", "failed", "canceled",
 )  # fmt: skip
 
@@ -90,8 +90,9 @@ def state_docs() -> list[StateDoc]:
 def _phases_of(status: Status) -> list[Phase]:
     if status in TERMINAL:
         return [Phase.DONE]
-    queued = [Phase.SCHEDULED, Phase.WAITING]
-    return queued if status is Status.QUEUED else [one for one in Phase if one not in (Phase.SCHEDULED, Phase.DONE)]
+    if status is Status.QUEUED:
+        return [Phase.SCHEDULED, Phase.WAITING, Phase.PAUSED]
+    return [one for one in Phase if one not in (Phase.SCHEDULED, Phase.DONE)]
 
 
 class StatesPage:

@@ -185,6 +185,7 @@ class StartPage:
         reads = self._context.services.reads
         try:
             page = await reads.of(caller).jobs(JobFilter(limit=RECENT_JOBS))
+            await reads.read_pauses()
             subjects = await job_subjects(self._context, caller, [view.job for view in page.views])
         except StoreUnavailable:
             return {"lines": None, "more": False}

@@ -181,6 +181,8 @@ CREATE TYPE claim_state AS (
     dues       boolean,
     -- orgs with jobs whose time has come, or that should have started by now
     timed      text[],
+    -- lanes of single orgs that are paused, as org and analysis; NULL where there are none
+    paused     text[],
     -- whether another pass may find more
     again      boolean,
     -- claimed so far

@@ -93,14 +93,20 @@ BEGIN
     INTO free.held, free.backs, free.dues
     FROM unnest(free.names, free.rooms) AS mine (name, room)
     CROSS JOIN LATERAL (
-        (SELECT org_id, 0 AS kind FROM lanes WHERE analysis = mine.name AND back_at <= now AND org_id <> ALL (full_ones)
+        (SELECT org_id, 0 AS kind FROM lanes
+         WHERE analysis = mine.name AND back_at <= now AND org_id <> ALL (full_ones)
+           AND (free.paused IS NULL OR org_id || ' ' || analysis <> ALL (free.paused))
          ORDER BY back_at, org_id LIMIT free.slots)
         UNION ALL
-        (SELECT org_id, 1 FROM lanes WHERE analysis = mine.name AND due_at <= now AND org_id <> ALL (full_ones)
+        (SELECT org_id, 1 FROM lanes
+         WHERE analysis = mine.name AND due_at <= now AND org_id <> ALL (full_ones)
+           AND (free.paused IS NULL OR org_id || ' ' || analysis <> ALL (free.paused))
          ORDER BY due_at, org_id LIMIT free.slots)
         UNION ALL
         -- Those whose jobs are too late may have nothing to give.
-        (SELECT org_id, 2 FROM lanes WHERE analysis = mine.name AND waiting > 0 AND org_id <> ALL (full_ones)
+        (SELECT org_id, 2 FROM lanes
+         WHERE analysis = mine.name AND waiting > 0 AND org_id <> ALL (full_ones)
+           AND (free.paused IS NULL OR org_id || ' ' || analysis <> ALL (free.paused))
          ORDER BY virtual_start, served, org_id LIMIT free.slots + cardinality(free.timed))) AS next
     WHERE coalesce(mine.room, free.slots) > 0;
     free.held := free.held || free.timed;
@@ -273,6 +279,7 @@ BEGIN
     CROSS JOIN LATERAL (
         SELECT org_id, analysis FROM lanes
         WHERE analysis = mine.name AND back_at <= now AND org_id <> ALL (full_orgs(free))
+          AND (free.paused IS NULL OR org_id || ' ' || analysis <> ALL (free.paused))
         ORDER BY back_at, org_id LIMIT free.slots) AS back
     WHERE coalesce(mine.room, free.slots) > 0;
     IF lane_orgs IS NULL THEN
@@ -334,7 +341,8 @@ BEGIN
             lane.waiting + CASE WHEN lane.due_at <= now THEN retries_due(lane.org_id, lane.analysis, now, free.slots) ELSE 0 END,
             room.room, free.slots) AS jobs
         FROM lanes AS lane JOIN unnest(free.names, free.rooms) AS room (name, room) ON room.name = lane.analysis
-        WHERE lane.org_id = ANY (candidates) AND lane.org_id = ANY (free.held) AND coalesce(room.room, free.slots) > 0),
+        WHERE lane.org_id = ANY (candidates) AND lane.org_id = ANY (free.held) AND coalesce(room.room, free.slots) > 0
+          AND (free.paused IS NULL OR lane.org_id || ' ' || lane.analysis <> ALL (free.paused))),
     mine AS (
         SELECT supply.org_id, max(virtual_start) AS stood_at, max(served) AS served,
             least(sum(jobs), free.org_limit - coalesce(max(busy.running), 0), free.slots)::integer AS jobs
@@ -374,7 +382,8 @@ BEGIN
         FROM unnest(orgs, turns, starts) WITH ORDINALITY AS org (org_id, turn, starts, rank)
         JOIN lanes AS lane USING (org_id)
         JOIN unnest(free.names, free.rooms) AS room (name, room) ON room.name = lane.analysis
-        WHERE org.starts > 0 AND (lane.waiting > 0 OR lane.due_at <= now) AND coalesce(room.room, 1) > 0),
+        WHERE org.starts > 0 AND (lane.waiting > 0 OR lane.due_at <= now) AND coalesce(room.room, 1) > 0
+          AND (free.paused IS NULL OR lane.org_id || ' ' || lane.analysis <> ALL (free.paused))),
     found AS (
         SELECT lane.org_id, lane.analysis, lane.rank, lane.turn, 0 AS class, one.due_at AS since, one.job
         FROM lanes_of AS lane CROSS JOIN LATERAL (
@@ -415,10 +424,12 @@ BEGIN
     CROSS JOIN LATERAL (
         (SELECT org_id, false AS due FROM lanes
          WHERE analysis = mine.name AND waiting > 0 AND org_id <> ALL (full_ones)
+           AND (free.paused IS NULL OR org_id || ' ' || analysis <> ALL (free.paused))
          ORDER BY virtual_start, served, org_id LIMIT free.slots)
         UNION ALL
         (SELECT org_id, true FROM lanes
          WHERE analysis = mine.name AND due_at <= now AND org_id <> ALL (full_ones)
+           AND (free.paused IS NULL OR org_id || ' ' || analysis <> ALL (free.paused))
          ORDER BY due_at, org_id LIMIT free.slots + 1000)) AS next
     WHERE coalesce(mine.room, free.slots) > 0;
 END $$;
@@ -476,6 +487,23 @@ SELECT org_id, job_id, attempt, analysis, payload, attempt_started_at, lease_exp
     timeout_seconds, progress_percent::integer, retry_count, max_retries, trace_id, request_id, traceparent, tracestate, planned_at
 FROM jobs WHERE deadline_at > 0 AND claim_id = claim;
 
+-- The analyses of a claim that are not paused, and the lanes of single orgs that are.
+CREATE OR REPLACE FUNCTION unpaused(now bigint, known text[], OUT names text[], OUT lanes text[]) LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT array_agg(analysis) FILTER (WHERE org_id = ''), array_agg(org_id || ' ' || analysis) FILTER (WHERE org_id <> '')
+    INTO names, lanes FROM pauses WHERE coalesce(paused_until > now, true);
+    names := ARRAY(SELECT name FROM unnest(known) AS mine (name) WHERE name <> ALL (coalesce(names, '{}')));
+END $$;
+
+-- Leaves out the lost jobs that a pause keeps from going on: they need no slot.
+CREATE OR REPLACE FUNCTION lost_and_unpaused(free claim_state) RETURNS claim_state LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT coalesce(array_agg(org_id), '{}'), coalesce(array_agg(name), '{}') INTO free.lost_orgs, free.lost_names
+    FROM unnest(free.lost_orgs, free.lost_names) AS lost (org_id, name)
+    WHERE name = ANY (free.names) AND (free.paused IS NULL OR org_id || ' ' || name <> ALL (free.paused));
+    RETURN free;
+END $$;
+
 -- Locks the virtual clock first, for a transaction that submits and then claims.
 CREATE OR REPLACE FUNCTION take_claim_turn() RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
@@ -493,15 +521,22 @@ DECLARE
     now bigint;
     free claim_state;
     first boolean := true;
+    held bigint;
 BEGIN
-    SELECT virtual_now, look_at INTO free.clock, free.look_at FROM lane_clock FOR UPDATE;
+    SELECT virtual_now, look_at, pauses INTO free.clock, free.look_at, held FROM lane_clock FOR UPDATE;
     now := moment(at);
     IF asked_again AND EXISTS (SELECT 1 FROM job_rows WHERE deadline_at > 0 AND claim_id = claim) THEN
         RETURN QUERY SELECT * FROM claimed_by(claim);
         RETURN;
     END IF;
+    IF held > 0 THEN
+        SELECT * INTO known, free.paused FROM unpaused(now, known);
+    END IF;
     free := free_slots(free, now, slots, known, lease_time, most, limited, limits, org_limit);
     free.timed := timed_orgs(now);
+    IF held > 0 AND cardinality(free.lost_orgs) > 0 THEN
+        free := lost_and_unpaused(free);
+    END IF;
     IF free.slots > 0 THEN
         free := lock_first_lanes(free, now);
     ELSIF cardinality(free.timed) > 0 THEN

@@ -294,10 +294,23 @@ CREATE TABLE lane_clock (
     virtual_now bigint  NOT NULL,
     served      bigint  NOT NULL DEFAULT 0,
     -- before this instant no counted lease can have expired
-    look_at     bigint
+    look_at     bigint,
+    -- how many rows `pauses` has: a claim reads them only where there are any
+    pauses      bigint  NOT NULL DEFAULT 0
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
 
 INSERT INTO lane_clock (only_row, virtual_now) VALUES (1, 0);
+
+-- Analyses of which nothing starts: for one org, or for all where org_id is empty. One whose time is over counts no more.
+CREATE TABLE pauses (
+    org_id       text COLLATE "C" NOT NULL CHECK (length(org_id) <= 128),
+    analysis     text COLLATE "C" NOT NULL,
+    paused_at    bigint NOT NULL,
+    paused_until bigint CHECK (paused_until > paused_at),
+    because      text   NOT NULL,
+    paused_by    text,
+    PRIMARY KEY (org_id, analysis)
+);
 
 -- Waiting and leased jobs by analysis, as the sum of shards: a connection writes to its own, so hosts do not block each other.
 -- A single shard may be negative.

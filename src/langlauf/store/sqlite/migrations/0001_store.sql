@@ -265,6 +265,17 @@ CREATE TABLE lane_clock (
 
 INSERT INTO lane_clock (only_row, virtual_now) VALUES (1, 0);
 
+-- Analyses of which nothing starts: for one org, or for all where org_id is empty. One whose time is over counts no more.
+CREATE TABLE pauses (
+    org_id       TEXT    NOT NULL CHECK (length(org_id) <= 128),
+    analysis     TEXT    NOT NULL,
+    paused_at    INTEGER NOT NULL,
+    paused_until INTEGER CHECK (paused_until > paused_at),
+    because      TEXT    NOT NULL,
+    paused_by    TEXT,
+    PRIMARY KEY (org_id, analysis)
+) STRICT, WITHOUT ROWID;
+
 -- Which store this is, and since when it has events of its own: a place that another store gave out says when, not where.
 CREATE TABLE feed_home (
     only_row INTEGER PRIMARY KEY CHECK (only_row = 1),

@@ -44,6 +44,7 @@ const SHAPES = {
   canceled: ["M4 2h8a2 2 0 0 1 2 2v8a2 2 0 0 1-2 2H4a2 2 0 0 1-2-2V4a2 2 0 0 1 2-2zM5 8h6"],
 };
 SHAPES.backoff = SHAPES.scheduled = SHAPES.waiting;
+SHAPES.paused = [`${RING}M6.3 5.3v5.4m3.4-5.4v5.4`];
 
 const INKS = {
   queued: "#5e676f,#8e99a6,#eef0f3,#22272e", running: "#083cb3,#79b0ff,#e6effc,#12305c",

@@ -1,0 +1,35 @@
+"""`langlauf pause` and `resume`, and what they print."""
+
+from datetime import datetime
+
+from langlauf.client import Client
+from tests.cli.conftest import Commands
+
+
+def test_an_analysis_is_paused_and_resumed(langlauf: Commands, client: Client) -> None:
+    """For an org, until a time of day, a duration or a date; for people and as JSON."""
+    name = client.submit(value=1).status().analysis
+    shown = langlauf.run("pause", name, "--because", "the source is down", "--until", "2h")
+    assert f"{name} is paused for org-" in shown.stderr
+    assert "the source is down" in shown.stderr
+    assert f"langlauf resume {name}" in shown.stderr
+    job = client.submit(value=2)
+    assert job.accepted is not None
+    assert (job.accepted.phase, job.accepted.paused_because) == ("paused", "the source is down")
+    assert "queued (paused)" in langlauf.run("status", job.job_id).stdout
+    one = langlauf.json("pause", name, "--because", "checked", "--until", "2099-12-24T18:00")
+    assert one["because"] == "checked"
+    assert datetime.fromisoformat(one["paused_until"]) > datetime.fromisoformat(one["paused_at"])
+    assert langlauf.json("pause", name, "--because", "x", "--until", "23:59:59")["paused_until"]
+    assert langlauf.json("resume", name) == {"resumed": True}
+    client.pause(name, because="again")
+    assert "may start jobs again" in langlauf.run("resume", name).stderr
+    assert "was not paused" in langlauf.run("resume", name).stderr
+    assert job.wait(60).status == "completed"
+
+
+def test_what_cannot_be_paused(langlauf: Commands) -> None:
+    """Exit code 4 for an unknown analysis, 2 without a reason or with a time that is none."""
+    langlauf.run("pause", "nothing", "--because", "x", exit_code=4)
+    langlauf.run("pause", "nothing", exit_code=2)
+    langlauf.run("pause", "nothing", "--because", "x", "--until", "teatime", exit_code=2)
