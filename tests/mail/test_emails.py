@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from email import message_from_bytes
 from email.message import EmailMessage
 from email.policy import default
@@ -25,6 +26,7 @@ from langlauf.domain.retention import RetentionPolicy
 from langlauf.settings import BY_NAME, load_settings
 from langlauf.store.protocol import Store
 from langlauf.ui.emails import EmailWriter, one_line, sample_email
+from langlauf.ui.formatting import zone_name
 from langlauf.ui.language import LANGUAGES, load_language
 from tests.support.stores import SetClock, opened
 from tests.support.submissions import ORG, claim, new_job
@@ -143,15 +145,16 @@ def test_a_completed_job_in_both_languages(language: str) -> None:
 
     letter, delivery = play(scene, LANGLAUF_PUBLIC_URL=PUBLIC)
     say = load_language(language).plain
+    ended = datetime(2026, 2, 2, 2, 41, tzinfo=UTC).astimezone()
     assert letter.subject == say("mail.completed.subject", analysis="survey", org=ORG)
     result_id = msgspec.json.decode(delivery.payload_json)["result_id"]
     for text in (letter.text, letter.html):
         for part in (
             say("mail.completed.title", analysis="survey"),
             ORG,
-            "2026-02-02 02:41 UTC",
-            say("mail.took_waiting", took="5.0 s", waited="1 min 30 s"),
-            "places",
+            f"{ended:{say('mail.time_format')}} {zone_name(ended)}",
+            say("mail.took_waiting", took="5.0 s" if language == "en" else "5,0 s", waited="1 min 30 s"),
+            "Places",
             "12",
             f"https://jobs.example/app/results/{result_id}",
             say("mail.why"),
@@ -216,8 +219,8 @@ def test_a_large_summary_is_for_the_page() -> None:
     """A few lines are shown of a long one, none of one that is too large; each says that there is more."""
     more = load_language("en").plain("mail.summary_more")
     long = play(lambda scene: scene.letter(completed({f"name {number}": number for number in range(40)})))
-    assert "name 9" in long.text
-    assert "name 10" not in long.text
+    assert "Name 9" in long.text
+    assert "Name 10" not in long.text
     assert more in long.text
     large = play(lambda scene: scene.letter(completed({"big": "x" * 5_000})))
     assert "big" not in large.text

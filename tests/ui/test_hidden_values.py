@@ -6,8 +6,11 @@ import msgspec
 import pytest
 from msgspec import Raw
 
+from langlauf.analysis.wording import Wording
 from langlauf.domain.redact import MASK, redact_json
-from langlauf.ui.formatting import result_summary
+from langlauf.ui.analysis_texts import AnalysisWords
+from langlauf.ui.facts import result_facts
+from langlauf.ui.language import load_language
 from langlauf.ui.pages.result_comparison import changed_paths, changed_rows
 from langlauf.ui.pages.result_downloads import escape_formula
 from langlauf.ui.views.chart_spec import ChartAxes, ChartRefused, chart_axes, safe_spec
@@ -32,8 +35,9 @@ def test_whatever_stands_under_a_name_of_secrets_is_hidden() -> None:
 def test_a_result_at_a_glance_hides_it_too() -> None:
     """In its summary, and in the plain values of a result that has none."""
     text = '{"api_key":"xyz","rows":3,"note":"Authorization: Bearer abcdefgh12345678"}'
-    for rows in (result_summary(text, None), result_summary(None, text)):
-        assert {row.name: row.value for row in rows if row.name != "note"} == {"api_key": MASK, "rows": "3"}
+    words = AnalysisWords(Wording(), load_language("en"))
+    for rows in (result_facts(text, None, words), result_facts(None, text, words)):
+        assert {row.name: row.value for row in rows if row.name != "Note"} == {"Api key": MASK, "Rows": "3"}
         assert not [row for row in rows if "abcdefgh" in row.value]
 
 

@@ -34,6 +34,8 @@ _LITERAL = re.compile(r"""\b(?:t|text|plain)\(\s*["']([a-z_.]+)["']\s*[,)]""")
 _MISSING = re.compile(r"""missing(?:: str)? ?= ?"([a-z_.]+)\"""")
 _NAMED = re.compile(r"""texts\[["']([a-z_.]+)["']\]""")
 
+ENGLISH = load_language("en")
+
 
 def used_keys() -> set[str]:
     """Every key that a template or a page names, and the families that are put together from known words."""
@@ -74,6 +76,7 @@ def used_keys() -> set[str]:
     }
     keys |= {f"inbox.{told}" for told in TEMPLATES}
     keys |= {f"view.kind.{one.__struct_config__.tag}" for one in get_args(AnyRawView)}
+    keys |= {f"view.sizes.{kind}" for kind in ("object", "list", "text", "number", "other")}
     keys |= {f"view.trouble.{why}" for why in (*get_args(ChartTrouble), *get_args(ChartRefusal))}
     keys |= {f"diff.{what}" for what in get_args(ChangeKind)}
     keys |= {f"job.cancel_by.{by}" for by in ("user", "system", "worker")}
@@ -138,40 +141,15 @@ def test_estimates_are_coarse(seconds: float, words: str) -> None:
 
 def test_durations_and_sizes_are_short() -> None:
     """In the unit that fits."""
-    assert [formatting.format_duration(seconds) for seconds in (0.04, 59.0, 312.0, 7_260.0)] == [
+    assert [formatting.format_duration(seconds, ENGLISH) for seconds in (0.04, 59.0, 312.0, 7_260.0)] == [
         "0.0 s", "59.0 s", "5 min 12 s", "2 h 1 min",
     ]  # fmt: skip
-    assert [formatting.format_size(count) for count in (12, 2_048, 3_145_728)] == ["12 B", "2 KiB", "3.0 MiB"]
-
-
-def test_a_summary_is_read_however_it_is_built() -> None:
-    """Objects become lines, anything else one line; figures keep their digits, long texts are cut."""
-    rows = formatting.summary_rows('{"a": "x", "b": 12345678901234567890, "c": [1.10], "d": null}')
-    assert [(row.name, row.value) for row in rows] == [
-        ("a", "x"), ("b", "12345678901234567890"), ("c", "[1.10]"), ("d", "null"),
-    ]  # fmt: skip
-    assert [row.value for row in formatting.summary_rows('"text"')] == ["text"]
-    assert [row.value for row in formatting.summary_rows("[1]")] == ["[1]"]
-    assert formatting.summary_rows(None) == []
-    assert len(formatting.summary_rows(f'{{"a": "{"x" * 1_000}"}}')[0].value) == 500
-    assert len(formatting.summary_rows("{" + ",".join(f'"k{n}": 1' for n in range(80)) + "}")) == 50
-
-
-def test_a_result_without_a_summary_is_shown_by_its_own_words() -> None:
-    """The summary it was stored with, its own `summary`, or its plain values; nothing where there is nothing plain."""
-
-    def shown(summary: str | None, payload: str | None) -> list[tuple[str, str]]:
-        return [(row.name, row.value) for row in formatting.result_summary(summary, payload)]
-
-    assert shown('{"n": 1}', '{"summary": {"m": 2}}') == [("n", "1")]
-    assert shown(None, '{"a": 1, "summary": {"m": 2}}') == [("m", "2")]
-    assert shown(None, '{"a": "x", "b": [1], "c": {}, "d": null}') == [("a", "x"), ("d", "null")]
-    assert [shown(None, payload) for payload in (None, "[1]", '"text"', "{}")] == [[], [], [], []]
+    assert [formatting.format_size(count, ENGLISH) for count in (12, 2_048, 3_145_728)] == ["12 B", "2 KiB", "3.0 MiB"]
 
 
 def test_json_of_many_lines_shows_its_beginning() -> None:
     """The first lines, and that there are more; numbers stay as they were written."""
-    many = formatting.json_excerpt("[" + ",".join(["1"] * 6_000) + "]")
+    many = formatting.json_excerpt("[" + ",".join(["1"] * 6_000) + "]", ENGLISH)
     assert (many.complete, many.text.count("\n")) == (False, 199)
-    whole = formatting.json_excerpt('{"a":1.50,"b":12345678901234567890}')
+    whole = formatting.json_excerpt('{"a":1.50,"b":12345678901234567890}', ENGLISH)
     assert (whole.complete, whole.text) == (True, '{\n  "a": 1.50,\n  "b": 12345678901234567890\n}')

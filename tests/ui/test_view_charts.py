@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
+from langlauf.ui.language import load_language
 from langlauf.ui.views import chart_renderer as drawing
 from langlauf.ui.views import chart_spec as charts
 from langlauf.ui.views.chart_renderer import ChartFailure, ChartRenderer, RenderedChart
@@ -33,7 +34,7 @@ def raw(spec: Any) -> Raw:
 
 def draw(board: ChartRenderer, spec: Any, theme: ChartTheme = "light") -> RenderedChart | ChartFailure:
     """Draws what is safe_spec."""
-    return asyncio.run(board.draw(safe_spec(raw(spec)), theme))
+    return asyncio.run(board.draw(safe_spec(raw(spec)), theme, load_language("en")))
 
 
 @pytest.fixture(scope="module")

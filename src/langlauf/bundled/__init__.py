@@ -2,8 +2,11 @@
 
 from langlauf.app import Langlauf, ToolRules
 from langlauf.bundled.address import address
+from langlauf.bundled.address import texts as address_texts
 from langlauf.bundled.clustering import clustering
+from langlauf.bundled.clustering import texts as clustering_texts
 from langlauf.bundled.ontology import ontology
+from langlauf.bundled.ontology import texts as ontology_texts
 
 
 def _tool(description: str) -> ToolRules:
@@ -42,13 +45,28 @@ _ONTOLOGY_TOOL = _tool(
 )
 
 app = Langlauf()
-app.analysis(timeout="5m", default=True, title="Locate an address", label="{query}", mcp=_ADDRESS_TOOL)(address)
+app.analysis(
+    timeout="5m",
+    default=True,
+    title="Locate an address",
+    label="{query}",
+    facts=address_texts.FACTS,
+    texts={"en": address_texts.ENGLISH, "de": address_texts.GERMAN},
+    mcp=_ADDRESS_TOOL,
+)(address)
 app.analysis(
     timeout="30m",
     title="Group the rows of a table",
     label="{method}, k = {k_min} to {k_max}",
+    facts=clustering_texts.FACTS,
+    texts={"en": clustering_texts.ENGLISH, "de": clustering_texts.GERMAN},
     mcp=_CLUSTERING_TOOL,
 )(clustering)
-app.analysis(timeout="30m", title="Compare two versions of an ontology", label="{ontology}", mcp=_ONTOLOGY_TOOL)(
-    ontology
-)
+app.analysis(
+    timeout="30m",
+    title="Compare two versions of an ontology",
+    label="{ontology}",
+    facts=ontology_texts.FACTS,
+    texts={"en": ontology_texts.ENGLISH, "de": ontology_texts.GERMAN},
+    mcp=_ONTOLOGY_TOOL,
+)(ontology)

@@ -9,13 +9,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from langlauf.analysis.registry import Registry
 from langlauf.domain.delivery import Delivery, subject_of
-from langlauf.domain.instant import Instant, seconds_between, to_datetime
+from langlauf.domain.instant import Instant, seconds_between
 from langlauf.domain.job import JobRecord
 from langlauf.domain.mail import Email, JobEnding
 from langlauf.domain.redact import redact
 from langlauf.settings import Settings
-from langlauf.ui.analysis_texts import AnalysisTexts
-from langlauf.ui.formatting import SummaryRow, format_duration, summary_rows
+from langlauf.ui.analysis_texts import AnalysisTexts, AnalysisWords
+from langlauf.ui.facts import ShownFact, summary_facts
+from langlauf.ui.formatting import format_duration, local_time, zone_name
 from langlauf.ui.language import LANGUAGES, Language, load_language
 
 _MAX_SUBJECT = 150
@@ -47,7 +48,8 @@ class EmailWriter:
         return self._desk.write("ending", {**values, "unsubscribe": unsubscribe}, language)
 
     def _ending(self, job: JobRecord, summary: str | None, status: str, language: Language) -> dict[str, Any]:
-        glance = summary_facts(summary if status == "completed" else None, language)
+        words = self._analyses.words(job.analysis, language)
+        glance = mailed_facts(summary if status == "completed" else None, words)
         has_result = status == "completed" and job.result_id is not None and job.result_expired_at is None
         notes = [language.plain("mail.summary_more")] if glance.more else []
         if status == "completed" and job.result_expired_at is not None:
@@ -152,9 +154,9 @@ class FailureFacts(msgspec.Struct, frozen=True):
 
 
 class SummaryFacts(msgspec.Struct, frozen=True):
-    """The first rows of a summary; `more` where rows were left out."""
+    """The first facts of a summary; `more` where some were left out."""
 
-    rows: list[SummaryRow]
+    rows: list[ShownFact]
     more: bool
 
 
@@ -166,19 +168,20 @@ def failure_facts(job: JobRecord) -> FailureFacts:
     return FailureFacts(one_line(job.error_code or "", MAX_NAME), lines, hint, kept)
 
 
-def summary_facts(summary_json: str | None, language: Language) -> SummaryFacts:
-    """Return the first rows of a summary, with secrets masked."""
+def mailed_facts(summary_json: str | None, words: AnalysisWords) -> SummaryFacts:
+    """Return the first facts of a summary, with secrets masked."""
     if summary_json is None:
         return SummaryFacts([], more=False)
     if len(summary_json) > _MAX_SUMMARY:
         return SummaryFacts([], more=True)
-    rows = summary_rows(summary_json)
-    return SummaryFacts([_clean_row(row, language) for row in rows[:_MAX_ROWS]], more=len(rows) > _MAX_ROWS)
+    rows = summary_facts(summary_json, words)
+    return SummaryFacts([_clean_fact(row, words.language) for row in rows[:_MAX_ROWS]], more=len(rows) > _MAX_ROWS)
 
 
-def _clean_row(row: SummaryRow, language: Language) -> SummaryRow:
-    name = one_line(row.name, MAX_NAME) or language.plain("mail.summary_value")
-    return SummaryRow(name, one_line(row.value, _MAX_VALUE))
+def _clean_fact(fact: ShownFact, language: Language) -> ShownFact:
+    name = one_line(fact.name, MAX_NAME) or language.plain("mail.summary_value")
+    value = f"{fact.value} {fact.unit}" if fact.unit else fact.value
+    return ShownFact(name=name, value=one_line(value, _MAX_VALUE))
 
 
 def job_facts(job: JobRecord, title: str, language: Language) -> list[tuple[str, str]]:
@@ -189,23 +192,25 @@ def job_facts(job: JobRecord, title: str, language: Language) -> list[tuple[str,
         (language.plain("mail.org"), job.org_id),
     ]
     if job.finished_at is not None:
-        lines.append((language.plain("mail.finished"), _format_time(job.finished_at)))
+        lines.append((language.plain("mail.finished"), _format_time(job.finished_at, language)))
         lines.append((language.plain("mail.took"), _run_time(job, job.finished_at, language)))
     return [*lines, (language.plain("mail.job"), job.job_id)]
 
 
-def _format_time(instant: Instant) -> str:
-    return f"{to_datetime(instant):%Y-%m-%d %H:%M} UTC"
+def _format_time(instant: Instant, language: Language) -> str:
+    """Return a time in the zone of the server, which is named."""
+    moment = local_time(instant)
+    return f"{moment:{language.plain('mail.time_format')}} {zone_name(moment)}"
 
 
 def _run_time(job: JobRecord, finished_at: Instant, language: Language) -> str:
     """Return how long the job ran, and how long it waited where that was long."""
     started_at = job.started_at or finished_at
-    ran = format_duration(seconds_between(started_at, finished_at))
+    ran = format_duration(seconds_between(started_at, finished_at), language)
     waited = seconds_between(job.queued_at, started_at)
     if waited < _MIN_SHOWN_WAIT:
         return ran
-    return language.plain("mail.took_waiting", took=ran, waited=format_duration(waited))
+    return language.plain("mail.took_waiting", took=ran, waited=format_duration(waited, language))
 
 
 #: Unicode categories that are invisible or change the direction of text: controls, formats, surrogates, private use,

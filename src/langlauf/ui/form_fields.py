@@ -10,6 +10,7 @@ import msgspec
 from langlauf.api.openapi.schema import Schema, ref_name
 from langlauf.domain.redact import is_secret_name
 from langlauf.domain.text import LARGEST_INTEGER, SMALLEST_INTEGER
+from langlauf.ui.formatting import in_words
 
 
 class FieldKind(StrEnum):
@@ -70,10 +71,7 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def label(self) -> str:
         """The title of the field, or its name as words."""
-        if self.title:
-            return self.title
-        words = self.name.strip("_").replace("_", " ") or self.name
-        return words[0].upper() + words[1:]
+        return self.title or in_words(self.name)
 
     @property
     def from_file(self) -> bool:

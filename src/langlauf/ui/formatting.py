@@ -1,6 +1,8 @@
 """Formats values for people: times, durations, numbers, sizes, JSON."""
 
 import math
+import re
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -8,7 +10,6 @@ from markupsafe import Markup
 
 from langlauf.domain.instant import Instant, to_datetime
 from langlauf.domain.job import Phase
-from langlauf.domain.redact import MASK, is_secret_name, redact
 from langlauf.domain.state import Status
 from langlauf.ui.language import Language
 
@@ -16,16 +17,13 @@ from langlauf.ui.language import Language
 MAX_JSON_BYTES = 256 * 1024
 MAX_JSON_LINES = 5_000
 EXCERPT_LINES = 200
-_MAX_SUMMARY_ROWS = 50
-_MAX_SUMMARY_VALUE = 500
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
-#: Thousands separator, the same in every language.
-_THIN_SPACE = "\u202f"
 #: Keeps a number and its unit on one line.
 _NO_BREAK_SPACE = "\u00a0"
 #: Shown for an unknown value.
 UNKNOWN = "\u2013"
 _SMALL_NUMBER = 10
+_CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 #: Phases that are shown instead of the status of a started job.
 _PHASE_STATES = {
     Phase.CANCELING: "canceling",
@@ -44,11 +42,22 @@ def machine_time(instant: Instant) -> str:
 
 def time_tag(instant: Instant, *, ago: bool = False) -> Markup:
     """Return a time element; with `ago`, a script shows the age beside it."""
-    moment = to_datetime(instant)
+    moment = local_time(instant)
     attribute = Markup(" data-ago") if ago else ""
     return Markup('<time datetime="{}"{}>{}</time>').format(
-        machine_time(instant), attribute, f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+        machine_time(instant), attribute, f"{moment:%Y-%m-%d %H:%M:%S} {zone_name(moment)}"
     )
+
+
+def local_time(instant: Instant) -> datetime:
+    """Return a time in the zone of the server, in which mails and pages without a script show it."""
+    return to_datetime(instant).astimezone()
+
+
+def zone_name(moment: datetime) -> str:
+    """Return the short name of a time's zone, such as CET; a zone without one is an offset to UTC."""
+    name = moment.tzname() or "UTC"
+    return name if name.isalpha() else f"UTC{moment:%z}"
 
 
 def display_state(status: Status, phase: Phase) -> str:
@@ -70,30 +79,30 @@ def format_estimate(seconds: float, language: Language) -> Markup:
     return language.text("about.hours", hours=hours, minutes=rest)
 
 
-def format_duration(seconds: float) -> str:
+def format_duration(seconds: float, language: Language) -> str:
     """Return a measured duration."""
     if seconds < _MINUTE:
-        return f"{seconds:.1f} s"
+        return f"{language.number(f'{seconds:.1f}')} s"
     minutes, rest = divmod(round(seconds), _MINUTE)
     hours, minutes = divmod(minutes, _MINUTE)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
-def format_number(number: float) -> str:
+def format_number(number: float, language: Language) -> str:
     """Return a number with separated thousands; small fractions have one decimal."""
     if number != round(number) and number < _SMALL_NUMBER:
-        return f"{number:.1f}"
-    return f"{round(number):,}".replace(",", _THIN_SPACE)
+        return language.number(f"{number:.1f}")
+    return language.number(f"{round(number)}", grouped=True)
 
 
-def format_seconds(seconds: float | None) -> str:
+def format_seconds(seconds: float | None, language: Language) -> str:
     """Return a duration in at most two units, or a dash for None."""
-    return UNKNOWN if seconds is None else _two_units(seconds).replace(" ", _NO_BREAK_SPACE)
+    return UNKNOWN if seconds is None else _two_units(seconds, language).replace(" ", _NO_BREAK_SPACE)
 
 
-def _two_units(seconds: float) -> str:
+def _two_units(seconds: float, language: Language) -> str:
     if seconds < _SMALL_NUMBER:
-        return f"{seconds:.1f} s"
+        return f"{language.number(f'{seconds:.1f}')} s"
     if seconds < _MINUTE:
         return f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), _MINUTE)
@@ -106,13 +115,13 @@ def _two_units(seconds: float) -> str:
     return f"{days} d {hours} h"
 
 
-def format_share(part: int, whole: int) -> str:
+def format_share(part: int, whole: int, language: Language) -> str:
     """Return a share in percent, or a dash where the whole is zero."""
     if not whole:
         return UNKNOWN
     percent = 100 * part / whole
     digits = 1 if 0 < percent < _SMALL_NUMBER else 0
-    return f"{percent:.{digits}f}{_NO_BREAK_SPACE}%"
+    return f"{language.number(f'{percent:.{digits}f}')}{_NO_BREAK_SPACE}%"
 
 
 def format_stopwatch(seconds: float) -> str:
@@ -122,12 +131,20 @@ def format_stopwatch(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def format_size(count: int) -> str:
+def format_size(count: int, language: Language) -> str:
     """Return a number of bytes with its unit."""
     if count < 1024:  # noqa: PLR2004
         return f"{count} B"
     kibibytes = count / 1024
-    return f"{kibibytes:.0f} KiB" if kibibytes < 1024 else f"{kibibytes / 1024:.1f} MiB"  # noqa: PLR2004
+    if kibibytes < 1024:  # noqa: PLR2004
+        return f"{kibibytes:.0f} KiB"
+    return f"{language.number(f'{kibibytes / 1024:.1f}')} MiB"
+
+
+def in_words(name: str) -> str:
+    """Return a name of a program as people write it: `people_within_25_km` is "People within 25 km"."""
+    words = " ".join(_CAMEL_CASE.sub(" ", name).replace("_", " ").replace("-", " ").split()) or name
+    return words[0].upper() + words[1:] if words else ""
 
 
 class JsonExcerpt(msgspec.Struct, frozen=True):
@@ -138,65 +155,16 @@ class JsonExcerpt(msgspec.Struct, frozen=True):
     complete: bool
 
 
-def json_excerpt(json_text: str) -> JsonExcerpt:
+def json_excerpt(json_text: str, language: Language) -> JsonExcerpt:
     """Format stored JSON with line breaks, without decoding: numbers keep their digits."""
     length = len(json_text.encode())
     if length > MAX_JSON_BYTES:
-        return JsonExcerpt("", format_size(length), complete=False)
+        return JsonExcerpt("", format_size(length, language), complete=False)
     text = msgspec.json.format(json_text, indent=2)
     lines = text.split("\n")
     if len(lines) <= MAX_JSON_LINES:
-        return JsonExcerpt(text, format_size(length), complete=True)
-    return JsonExcerpt("\n".join(lines[:EXCERPT_LINES]), format_size(length), complete=False)
-
-
-class SummaryRow(msgspec.Struct, frozen=True):
-    """One row of a summary."""
-
-    name: str
-    value: str
-
-
-def summary_rows(json_text: str | None) -> list[SummaryRow]:
-    """Return a summary as rows; long values are shortened."""
-    if json_text is None:
-        return []
-    try:
-        values = msgspec.json.decode(json_text, type=dict[str, msgspec.Raw])
-    except msgspec.MsgspecError:
-        return [SummaryRow("", _truncate(_unquoted(json_text.encode())))]
-    return [_summary_row(name, bytes(value)) for name, value in list(values.items())[:_MAX_SUMMARY_ROWS]]
-
-
-def _summary_row(name: str, value: bytes) -> SummaryRow:
-    """Return a row with secrets masked."""
-    hidden = is_secret_name(name) and value[:1] in (b'"', b"[", b"{")
-    return SummaryRow(name, MASK if hidden else _truncate(redact(_unquoted(value))))
-
-
-def result_summary(summary_json: str | None, payload: str | None) -> list[SummaryRow]:
-    """Return the stored summary as rows, else the `summary` of the payload, else its plain values."""
-    if summary_json is not None:
-        return summary_rows(summary_json)
-    if payload is None or len(payload) > MAX_JSON_BYTES or not payload.startswith("{"):
-        return []
-    values = {name: bytes(value) for name, value in msgspec.json.decode(payload, type=dict[str, msgspec.Raw]).items()}
-    own = values.get("summary", b"")
-    if own.startswith(b"{"):
-        return summary_rows(own.decode())
-    plain = [(name, value) for name, value in values.items() if not value.startswith((b"{", b"["))]
-    return [_summary_row(name, value) for name, value in plain[:_MAX_SUMMARY_ROWS]]
-
-
-def _unquoted(json_bytes: bytes) -> str:
-    """Return a JSON string without quotes, and any other value as JSON."""
-    if json_bytes.lstrip().startswith(b'"'):
-        return msgspec.json.decode(json_bytes, type=str)
-    return json_bytes.decode()
-
-
-def _truncate(text: str) -> str:
-    return text if len(text) <= _MAX_SUMMARY_VALUE else text[: _MAX_SUMMARY_VALUE - 1] + "…"
+        return JsonExcerpt(text, format_size(length, language), complete=True)
+    return JsonExcerpt("\n".join(lines[:EXCERPT_LINES]), format_size(length, language), complete=False)
 
 
 def event_payload(json_text: str) -> dict[str, Any]:

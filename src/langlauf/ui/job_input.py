@@ -91,7 +91,7 @@ def job_input(context: ApiContext, request: PageRequest, caller: Caller, job: Jo
     body = f'{{"analysis":{msgspec.json.encode(job.analysis).decode()},"input":{text}}}'
     return JobInput(
         subject=job_subject(job, payload, context.services.registry.get(job.analysis)),
-        body=json_excerpt(text),
+        body=json_excerpt(text, request.language),
         command=curl_command(context, request, caller, body) if len(text) <= _MAX_COMMAND_INPUT else None,
     )
 

@@ -25,8 +25,8 @@ from langlauf.server.large_response import limit_response_memory, response_memor
 from langlauf.telemetry.log import log_store_failure
 from langlauf.ui.analysis_texts import AnalysisTexts
 from langlauf.ui.assets import Assets
-from langlauf.ui.formatting import machine_time, time_tag
-from langlauf.ui.language import LANGUAGES, load_language, preferred, quality
+from langlauf.ui.formatting import local_time, machine_time, time_tag, zone_name
+from langlauf.ui.language import LANGUAGES, load_language, preferred, quality, region_for
 from langlauf.ui.page_request import PageRequest, preferences_of
 
 #: No code but our own files. Images may be data: URLs, as the page icon is one.
@@ -210,6 +210,7 @@ class PageRenderer:
 
     def html(self, request: PageRequest, template: str, **values: Any) -> str:
         """Render a template to text."""
+        now = self._context.services.authenticator.now()
         shared = {
             "request": request,
             "t": request.language.text,
@@ -220,20 +221,25 @@ class PageRenderer:
             ],
             "max_unread": MAX_UNREAD_COUNT,
             "keys": SHORTCUT_KEYS,
-            "now": machine_time(self._context.services.authenticator.now()),
+            "now": machine_time(now),
+            "zone": zone_name(local_time(now)),
             "asset": lambda name: request.root + self.assets.path(name),
             "org": request.org,
             "title_of": lambda name: self.analyses.title(name, request.language),
+            "in_words_of": lambda name, text: self.analyses.words(name, request.language).text(text),
         }
         return self._templates.get_template(template).render({**shared, **values})
 
     def _page_request(self, request: Request, path: str) -> PageRequest:
         in_url = request.query_params.get("lang")
         preferences = preferences_of(request)
-        code = next((one for one in (in_url, preferences.language) if one in LANGUAGES), None)
+        accepted = request.headers.get("accept-language", "")
+        chosen = next((one for one in (in_url, preferences.language) if one in LANGUAGES), None)
+        code = chosen or preferred(accepted)
+        language = msgspec.structs.replace(self._languages[code], region=region_for(code, accepted))
         return PageRequest(
             http=request,
-            language=self._languages[code or preferred(request.headers.get("accept-language", ""))],
+            language=language,
             language_in_url=in_url in LANGUAGES,
             root="../" * (path.count("/") - 1) or "./",
             preferences=preferences,

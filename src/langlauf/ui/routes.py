@@ -95,7 +95,7 @@ def _job_routes(context: ApiContext, renderer: PageRenderer) -> list[Route]:
 
 
 def _result_routes(context: ApiContext, renderer: PageRenderer) -> list[Route]:
-    page, files, holds = ResultPage(context, renderer), ViewFiles(context), HoldForms(context)
+    page, files, holds = ResultPage(context, renderer), ViewFiles(context, renderer.analyses), HoldForms(context)
     pages = {
         "/results/{result_id}": page.show,
         "/results/{result_id}/v/{number}": page.version,

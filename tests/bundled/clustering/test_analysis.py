@@ -168,7 +168,7 @@ def test_views_show_what_the_result_holds() -> None:
     quoted = clustering(RecordingJob(), blobs(3, 60) + "\nstray,25,400,blue", k_max=4)
     by_title = {view.title: view for view in quoted.views}
     assert list(by_title) == [
-        "Scatter", "Why this k", "Clusters", "Silhouette", "Measures", "Outliers", "Labels",
+        "Why this k", "Scatter", "Clusters", "Silhouette", "Measures", "Outliers", "Labels",
     ]  # fmt: skip
     curve, scatter = by_title["Silhouette"], by_title["Scatter"]
     assert isinstance(curve, ChartView)

@@ -15,10 +15,10 @@ def partial_views(result: Result) -> list[AnyView]:
 
 
 def final_views(result: Result) -> list[AnyView]:
-    """Return all views of a finished clustering, the scatter chart first."""
+    """Return all views of a finished clustering, the answer first."""
     return [
-        scatter_chart(result),
         answer(result),
+        scatter_chart(result),
         clusters_table(result),
         curve_chart(result),
         curve_table(result),

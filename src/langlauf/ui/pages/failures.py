@@ -13,6 +13,7 @@ from langlauf.problems import not_found
 from langlauf.service.control import MOST_AT_ONCE, repeat_many
 from langlauf.service.overview import FailureReport, failure_report
 from langlauf.ui.formatting import format_number
+from langlauf.ui.language import Language
 from langlauf.ui.page_request import PageRequest
 from langlauf.ui.pages.job_filters import RANGES
 from langlauf.ui.pages.job_list import AGAIN, bulk_outcome
@@ -63,7 +64,7 @@ class FailurePages:
         groups = report.groups[:_MAX_GROUPS]
         alike = [(group.analysis, group.error_code) for group in report.groups]
         rows = [
-            _failure_row(group, back, now, alone=alike.count((group.analysis, group.error_code)) == 1)
+            _failure_row(group, back, now, request.language, alone=alike.count((group.analysis, group.error_code)) == 1)
             for group in groups
         ]
         return self._renderer.page(
@@ -72,7 +73,7 @@ class FailurePages:
             rows=rows,
             range=back,
             ranges=(*RANGES, ALL_TIME),
-            looked_at=format_number(report.looked_at),
+            looked_at=format_number(report.looked_at, request.language),
             complete=report.complete,
             cut=len(report.groups) > _MAX_GROUPS,
             most_groups=_MAX_GROUPS,
@@ -122,7 +123,7 @@ def requested_range(text: str | None) -> str:
     return text if text is not None and (text in RANGES or text == ALL_TIME) else _DEFAULT_RANGE
 
 
-def _failure_row(group: FailureGroup, back: str, now: Instant, *, alone: bool) -> FailureRow:
+def _failure_row(group: FailureGroup, back: str, now: Instant, language: Language, *, alone: bool) -> FailureRow:
     start = after(now, -RANGES[back]) if back in RANGES else group.first_at
     counts = counts_over_time([one.failed_at for one in group.failures], start, now, _HISTOGRAM_BARS)
     highest = max(counts)
@@ -135,7 +136,7 @@ def _failure_row(group: FailureGroup, back: str, now: Instant, *, alone: bool) -
         asked["range"] = back
     if not alone and (words := common_words(group.shape)):
         asked["q"] = words
-    return FailureRow(group, format_number(len(group.failures)), len(group.left), bars, asked)
+    return FailureRow(group, format_number(len(group.failures), language), len(group.left), bars, asked)
 
 
 def common_words(shape: str) -> str:

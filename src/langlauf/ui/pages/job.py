@@ -21,8 +21,10 @@ from langlauf.domain.stack_trace import ErrorCause, read_cause
 from langlauf.domain.state import Status
 from langlauf.problems import not_found
 from langlauf.service.control import NotCancelable, NotTerminal
-from langlauf.ui.formatting import display_state, format_duration, format_stopwatch, result_summary
+from langlauf.ui.facts import result_facts
+from langlauf.ui.formatting import display_state, format_duration, format_stopwatch
 from langlauf.ui.job_input import MAX_PARTS, JobInput, faulty_field, job_input
+from langlauf.ui.language import Language
 from langlauf.ui.page_request import PageRequest
 from langlauf.ui.pages.job_family import job_family
 from langlauf.ui.pages.job_headline import JobObservation, job_headline
@@ -75,6 +77,7 @@ class JobDetailPage:
         )
         paused = request.query_params.get("refresh") == "off"
         shown = await self._shown_version(request, caller, job)
+        words = self._renderer.analyses.words(job.analysis, request.language)
         messages = await reads.of(caller).notifications(job.job_id, channel=None, limit=_MAX_NOTIFICATIONS)
         return self._renderer.page(
             request,
@@ -91,13 +94,13 @@ class JobDetailPage:
             kept_parts=await self._kept_parts(caller, job),
             family=await job_family(reads, reads.of(caller), job),
             faulty=faulty_field(job, self._context.services.registry.get(job.analysis)),
-            took=_run_time(job),
+            took=_run_time(job, request.language),
             clock=format_stopwatch,
             timeline=job_timeline(job, events, observed.now),
             log=event_log(events, job.event_seq, request.http),
             shown=shown,
-            rows=[] if shown is None else result_summary(shown.stored.snapshot.summary_json, shown.stored.payload),
-            panels=[] if shown is None else await self._panels.panels(request, shown.stored),
+            rows=[] if shown is None else result_facts(shown.stored.snapshot.summary_json, shown.stored.payload, words),
+            panels=[] if shown is None else await self._panels.panels(request, words, shown.stored),
             input=await self._input(request, caller, job),
             messages=messages,
             targets={one.notification_id: masked_target(one) for one in messages},
@@ -150,10 +153,10 @@ def _error_cause(job: JobRecord) -> ErrorCause | None:
     return None if trace is None else read_cause(trace)
 
 
-def _run_time(job: JobRecord) -> str | None:
+def _run_time(job: JobRecord, language: Language) -> str | None:
     if job.started_at is None or job.finished_at is None:
         return None
-    return format_duration(seconds_between(job.started_at, job.finished_at))
+    return format_duration(seconds_between(job.started_at, job.finished_at), language)
 
 
 def masked_target(message: Notification) -> str:

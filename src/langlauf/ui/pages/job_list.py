@@ -18,6 +18,7 @@ from langlauf.domain.state import STARTED, Status
 from langlauf.service.control import MOST_AT_ONCE, cancel_many, repeat_many
 from langlauf.ui.formatting import display_state, format_duration, format_number
 from langlauf.ui.job_input import job_subjects
+from langlauf.ui.language import Language
 from langlauf.ui.page_request import PageRequest
 from langlauf.ui.pages.job_filters import (
     RANGES,
@@ -51,6 +52,8 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     #: None while a started job has not reported progress
     percent: int | None
     took: str | None
+    #: what the analysis does, in the language of the page
+    step: str
 
 
 class StatusTab(msgspec.Struct, frozen=True):
@@ -101,7 +104,7 @@ class JobListPage:
             "lists/jobs.html",
             filters=filters,
             chips=filter_chips(filters),
-            tabs=status_tabs(filters, counts),
+            tabs=status_tabs(filters, counts, request.language),
             anything=bool(counts),
             lines=[self._line(request, view, subjects[view.job.job_id]) for view in page.views],
             analyses=sorted({one.name for one in self._context.services.registry} | ({filters.analysis} - {""})),
@@ -125,11 +128,19 @@ class JobListPage:
         working = job.status in STARTED and job.progress_percent == 0
         ran = None
         if job.started_at is not None and job.finished_at is not None:
-            ran = format_duration(seconds_between(job.started_at, job.finished_at))
+            ran = format_duration(seconds_between(job.started_at, job.finished_at), request.language)
         shown = display_state(job.status, self._context.services.reads.phase(view))
         percent = None if working else job.progress_percent
-        title = self._renderer.analyses.title(job.analysis, request.language)
-        return JobRow(job=job, title=title, subject=subject, display_state=shown, percent=percent, took=ran)
+        words = self._renderer.analyses.words(job.analysis, request.language)
+        return JobRow(
+            job=job,
+            title=self._renderer.analyses.title(job.analysis, request.language),
+            subject=subject,
+            display_state=shown,
+            percent=percent,
+            took=ran,
+            step=words.text(job.step or ""),
+        )
 
 
 def _page_links(
@@ -141,7 +152,7 @@ def _page_links(
     return PageLinks(
         older=older,
         newer=request.link("jobs", **filters.asked, **position.newer) if position.at else None,
-        looked_at=format_number(page.looked_at) if page.looked_at else None,
+        looked_at=format_number(page.looked_at, request.language) if page.looked_at else None,
         looked_until=None if page.after is None else page.after[0],
     )
 
@@ -151,17 +162,17 @@ def filter_chips(filters: ListFilters) -> list[FilterChip]:
     return [FilterChip(name, value, filters.without(name)) for name, value in filters.asked.items()]
 
 
-def status_tabs(filters: ListFilters, counts: dict[Status, int]) -> list[StatusTab]:
+def status_tabs(filters: ListFilters, counts: dict[Status, int], language: Language) -> list[StatusTab]:
     """Return a tab for all jobs, and one for each status."""
     total = sum(counts.values())
     more = any(number > MAX_JOB_COUNT for number in counts.values())
-    tabs = [StatusTab("", format_count(max(total, MAX_JOB_COUNT + 1) if more else total), not filters.status)]
-    return tabs + [StatusTab(one, format_count(counts.get(one, 0)), one == filters.status) for one in Status]
+    tabs = [StatusTab("", format_count(max(total, MAX_JOB_COUNT + 1) if more else total, language), not filters.status)]
+    return tabs + [StatusTab(one, format_count(counts.get(one, 0), language), one == filters.status) for one in Status]
 
 
-def format_count(number: int) -> str:
+def format_count(number: int, language: Language) -> str:
     """Return a count, with a plus where counting stopped."""
-    return f"{format_number(MAX_JOB_COUNT)}+" if number > MAX_JOB_COUNT else format_number(number)
+    return f"{format_number(MAX_JOB_COUNT, language)}+" if number > MAX_JOB_COUNT else format_number(number, language)
 
 
 def bulk_outcome(request: PageRequest) -> dict[str, object] | None:

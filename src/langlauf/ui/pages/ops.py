@@ -69,7 +69,7 @@ class OpsPages:
             first=_FIRST_ROWS,
             pauses=await self._pauses(caller, seen),
             names=self._context.services.registry.names,
-            rules=_health_rules(),
+            rules=_health_rules(request.language),
         )
 
     async def pause(self, request: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
@@ -129,8 +129,8 @@ class OpsPages:
             "limit": self._context.settings.max_running,
             "again": _RELOAD_SECONDS,
             "none_sign": UNKNOWN,
-            "lasting": format_seconds,
-            "share": format_share,
+            "lasting": lambda seconds: format_seconds(seconds, request.language),
+            "share": lambda part, whole: format_share(part, whole, request.language),
             **_formatters(request, seen.figures.at),
         }
         return self._renderer.page(request, template, **shared, **values)
@@ -154,20 +154,22 @@ class OpsPages:
 def _formatters(request: PageRequest, at: Instant) -> dict[str, Any]:
     """Return the functions that templates format figures with."""
     return {
-        "amount": format_number,
-        "age": lambda instant: UNKNOWN if instant is None else format_seconds(seconds_between(instant, at)),
+        "amount": lambda number: format_number(number, request.language),
+        "age": lambda instant: format_seconds(
+            None if instant is None else seconds_between(instant, at), request.language
+        ),
         "doing": lambda worker: worker_text(worker, at, request.language),
     }
 
 
-def _health_rules() -> dict[str, str]:
+def _health_rules(language: Language) -> dict[str, str]:
     """Return the thresholds of the health rules."""
     return {
         "reports": str(MISSED_REPORTS),
-        "wait": format_seconds(LONG_WAIT.threshold),
+        "wait": format_seconds(LONG_WAIT.threshold, language),
         "share": f"{FAILURES.threshold:.0%}".replace("%", " %"),
         "few": str(MIN_ENDED),
-        "cancel": format_seconds(SLOW_CANCEL.threshold),
+        "cancel": format_seconds(SLOW_CANCEL.threshold, language),
     }
 
 
@@ -225,7 +227,11 @@ def health_headline(health: Health, language: Language) -> Markup:
 def finding_text(finding: HealthFinding, language: Language) -> Markup:
     """Return a finding as a sentence."""
     values = {
-        name: format_seconds(value) if name == "seconds" else format_number(value) if isinstance(value, int) else value
+        name: format_seconds(value, language)
+        if name == "seconds"
+        else format_number(value, language)
+        if isinstance(value, int)
+        else value
         for name, value in finding.values.items()
     }
     return language.text(f"ops.health.{finding.name}", **values)
@@ -235,12 +241,15 @@ def worker_text(worker: WorkerStatus, now: Instant, language: Language) -> Marku
     """Return the state of a worker; for a silent one also what happens to its jobs."""
     if not worker.silent(now):
         return language.text("ops.worker.stopping") if worker.report.stopping else language.text("ops.worker.works")
-    quiet = format_seconds(worker.quiet_seconds(now))
+    quiet = format_seconds(worker.quiet_seconds(now), language)
     if not worker.held or worker.held_until is None:
         return language.text("ops.worker.silent", quiet=quiet)
     left = seconds_between(now, worker.held_until)
     if left > 0:
         return language.text(
-            "ops.worker.silent.holds", quiet=quiet, left=format_seconds(left), jobs=format_number(worker.held)
+            "ops.worker.silent.holds",
+            quiet=quiet,
+            left=format_seconds(left, language),
+            jobs=format_number(worker.held, language),
         )
-    return language.text("ops.worker.silent.over", quiet=quiet, jobs=format_number(worker.held))
+    return language.text("ops.worker.silent.over", quiet=quiet, jobs=format_number(worker.held, language))

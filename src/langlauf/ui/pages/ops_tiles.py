@@ -43,18 +43,19 @@ def _waiting_tile(seen: OpsStatistics, language: Language) -> Tile:
     sentence = (
         language.text("ops.waiting.unknown")
         if most is None
-        else language.text("ops.waiting.most", most=format_number(most))
+        else language.text("ops.waiting.most", most=format_number(most, language))
     )
     chart = sparkline("waiting", f"{label}. {sentence}", values)
-    return Tile("waiting", label, format_number(seen.total.waiting), sentence, chart)
+    return Tile("waiting", label, format_number(seen.total.waiting, language), sentence, chart)
 
 
 def _throughput_tile(seen: OpsStatistics, language: Language) -> Tile:
     label, total = language.text("ops.done"), seen.total
-    sentence = language.text("ops.done.sum", ended=format_number(total.ended), failed=format_number(total.failed))
+    ended, failed = format_number(total.ended, language), format_number(total.failed, language)
+    sentence = language.text("ops.done.sum", ended=ended, failed=failed)
     values = [None if period.ended is None else BarValue(period.ended, period.failed or 0) for period in seen.periods]
     chart = bar_chart("done", f"{label}. {sentence}", values)
-    return Tile("done", label, format_number(total.ended / seen.minutes), sentence, chart)
+    return Tile("done", label, format_number(total.ended / seen.minutes, language), sentence, chart)
 
 
 def _times_tile(
@@ -63,9 +64,9 @@ def _times_tile(
     if times is None:
         sentence = language.text("ops.half.none")
     else:
-        sentence = language.text("ops.half", half=format_seconds(times.p50))
+        sentence = language.text("ops.half", half=format_seconds(times.p50, language))
     chart = sparkline(name, f"{label}. {sentence}", values)
-    return Tile(name, label, format_seconds(times.p95 if times else None), sentence, chart)
+    return Tile(name, label, format_seconds(times.p95 if times else None, language), sentence, chart)
 
 
 _CHART_WIDTH, _CHART_HEIGHT = 240, 48

@@ -19,8 +19,10 @@ from langlauf.domain.result import Snapshot
 from langlauf.domain.retention import ResultGone
 from langlauf.problems import not_found
 from langlauf.service.read import CallerReads
-from langlauf.ui.formatting import display_state, format_duration, format_size, json_excerpt, result_summary
+from langlauf.ui.facts import result_facts
+from langlauf.ui.formatting import display_state, format_duration, format_size, json_excerpt
 from langlauf.ui.job_input import job_subject
+from langlauf.ui.language import Language
 from langlauf.ui.page_request import PageRequest
 from langlauf.ui.pages.job_family import job_family
 from langlauf.ui.pages.public import has_problem_page
@@ -69,10 +71,12 @@ class ResultPage:
         delivered, payload = found.delivered.snapshot, found.delivered.payload
         asked = await reads.payload(found.job.job_id)
         if is_expired(found.delivered) or payload is None:
-            values = {"job": found.job, "removed_at": delivered.removed_at, "asked": _input_excerpt(asked)}
+            excerpt = _input_excerpt(asked, request.language)
+            values = {"job": found.job, "removed_at": delivered.removed_at, "asked": excerpt}
             return self._renderer.page(request, "results/expired.html", 410, **values)
         job = current.job
         looked = await asyncio.to_thread(result_views, found.delivered)
+        words = self._renderer.analyses.words(job.analysis, request.language)
         return self._renderer.page(
             request,
             "results/result.html",
@@ -82,31 +86,31 @@ class ResultPage:
             requested=found.requested,
             exact=exact,
             total=snapshots_made(job),
-            rows=result_summary(delivered.summary_json, payload),
-            found=await self._panels.panels_of(request, found.delivered, looked),
-            size=format_size(len(payload.encode())),
+            rows=result_facts(delivered.summary_json, payload, words),
+            found=await self._panels.panels_of(request, words, found.delivered, looked),
+            size=format_size(len(payload.encode()), request.language),
             formats=download_formats(looked),
             around=snapshot_neighbours(await reads.results(job.job_id), delivered),
             family=await job_family(services.reads, reads, job),
             code_known=has_problem_page(job.error_code),
             subject=job_subject(job, asked, services.registry.get(job.analysis)),
-            asked=_input_excerpt(asked),
+            asked=_input_excerpt(asked, request.language),
             api=f"{self._context.links(request.http).result(delivered.result_id)}?view={REQUESTED}",
-            **self._times(job, delivered),
+            **self._times(job, delivered, request.language),
         )
 
-    def _times(self, job: JobRecord, snapshot: Snapshot) -> dict[str, Any]:
+    def _times(self, job: JobRecord, snapshot: Snapshot, language: Language) -> dict[str, Any]:
         ended = job.started_at is not None and job.finished_at is not None
         return {
-            "took": format_duration(seconds_between(job.started_at, job.finished_at)) if ended else None,  # type: ignore[arg-type]
+            "took": format_duration(seconds_between(job.started_at, job.finished_at), language) if ended else None,  # type: ignore[arg-type]
             "until": retained_until(job, snapshot, self._context.settings.retention),
         }
 
 
-def _input_excerpt(asked: str | None) -> Any:
+def _input_excerpt(asked: str | None, language: Language) -> Any:
     if asked is None:
         return None
-    return json_excerpt(msgspec.json.encode(redact_json(msgspec.json.decode(asked))).decode())
+    return json_excerpt(msgspec.json.encode(redact_json(msgspec.json.decode(asked))).decode(), language)
 
 
 _MAX_HOLD_REASON = 500

@@ -17,6 +17,7 @@ from langlauf.domain.job import JobRecord
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.problems import VARY, not_found
 from langlauf.server.large_response import LargeResponse
+from langlauf.ui.analysis_texts import AnalysisTexts, AnalysisWords
 from langlauf.ui.page_request import PageRequest
 from langlauf.ui.pages.snapshots import expired_problem, requested_snapshot, require_payload
 from langlauf.ui.renderer import PRIVATE
@@ -180,8 +181,9 @@ _VIEW_NUMBER = re.compile(r"[1-9][0-9]?", re.ASCII)
 class ViewFiles:
     """`/results/{result_id}/views/{number}`: images and files, and charts with `.svg`."""
 
-    def __init__(self, context: ApiContext) -> None:
+    def __init__(self, context: ApiContext, analyses: AnalysisTexts) -> None:
         self._context = context
+        self._analyses = analyses
 
     async def chart(self, request: PageRequest, caller: Caller) -> Response:
         """Send a chart as SVG."""
@@ -190,11 +192,11 @@ class ViewFiles:
         room: ChartWidth = (
             "narrow" if choice_parameter(request.http, "size", ("wide", "narrow")) == "narrow" else "wide"
         )
-        view = await self._view(request, caller)
+        view, words = await self._view(request, caller)
         if not isinstance(view, RawChartView):
             raise not_found()
         try:
-            drawn = await chart_renderer().draw(safe_spec(view.spec, room), theme)
+            drawn = await chart_renderer().draw(words.chart(safe_spec(view.spec, room)), theme, request.language)
         except ChartRefused:
             raise not_found() from None
         if isinstance(drawn, ChartFailure):
@@ -203,7 +205,7 @@ class ViewFiles:
 
     async def image_or_file(self, request: PageRequest, caller: Caller) -> Response:
         """Send an image to display; a file, or an unknown image, to save."""
-        view = await self._view(request, caller)
+        view, _ = await self._view(request, caller)
         if isinstance(view, RawFileView):
             return Response(view.data, headers=attachment_headers(view.name), media_type=download_type(view.media_type))
         if not isinstance(view, RawImageView):
@@ -217,10 +219,10 @@ class ViewFiles:
             )
         return Response(view.data, headers=_SANDBOX_HEADERS, media_type=picture.media_type)
 
-    async def _view(self, request: PageRequest, caller: Caller) -> AnyRawView | None:
+    async def _view(self, request: PageRequest, caller: Caller) -> tuple[AnyRawView | None, AnalysisWords]:
         number = request.path_params["number"]
         if not _VIEW_NUMBER.fullmatch(number) or int(number) > MAX_VIEWS:
             raise not_found()
         found = await requested_snapshot(self._context.services.reads.of(caller), request, latest=False)
         looked = await asyncio.to_thread(result_views, require_payload(found.delivered))
-        return looked.view(int(number))
+        return looked.view(int(number)), self._analyses.words(found.job.analysis, request.language)

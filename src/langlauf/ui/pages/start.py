@@ -33,6 +33,7 @@ from langlauf.ui.pages.submit_form import (
     new_form_key,
     notify_fields,
     read_form_input,
+    readable_card,
     request_body,
     submit_job,
     submit_outcome,
@@ -147,6 +148,9 @@ class StartPage:
             raise not_found()
         return found
 
+    def _readable(self, request: PageRequest, card: AnalysisCard) -> AnalysisCard:
+        return readable_card(card, self._renderer.analyses.words(card.name, request.language))
+
     def _default(self) -> AnalysisCard | None:
         return self._offers[0] if self._offers else None
 
@@ -163,8 +167,8 @@ class StartPage:
     ) -> Response:
         outcome = outcome or SubmitOutcome()
         values: dict[str, Any] = {
-            "cards": self._offers,
-            "card": card,
+            "cards": [self._readable(request, one) for one in self._offers],
+            "card": None if card is None else self._readable(request, card),
             "form": form,
             "outcome": outcome,
             "earlier": earlier,

@@ -21,6 +21,7 @@ from langlauf.domain.job import Accepted, Duplicate, JobRecord, QueueFull, Repla
 from langlauf.problems import Problem
 from langlauf.service.submit import SubmitService
 from langlauf.settings import Settings
+from langlauf.ui.analysis_texts import AnalysisWords
 from langlauf.ui.form_fields import CHECKED, FieldChoice, FieldKind, FormField, form_fields
 from langlauf.ui.form_validation import (
     FormFieldError,
@@ -49,6 +50,8 @@ class AnalysisCard(msgspec.Struct, frozen=True, kw_only=True):
     form_fields: list[FormField]
     #: an example of a request body
     example: dict[str, Any]
+    #: the language of its texts
+    language: str = "en"
 
     @property
     def name(self) -> str:
@@ -66,7 +69,7 @@ def analysis_card(analysis: Analysis, *, is_default: bool) -> AnalysisCard:
     """Return the card of an analysis."""
     [_], components = msgspec.json.schema_components([analysis.input_type], ref_template=_REF)
     schema = components[analysis.input_type.__name__]
-    headline, *paragraphs = analysis.description.split("\n\n")
+    headline, *paragraphs = (" ".join(part.split()) for part in analysis.description.split("\n\n"))
     example = required_example(schema, components)
     return AnalysisCard(
         analysis=analysis,
@@ -76,6 +79,27 @@ def analysis_card(analysis: Analysis, *, is_default: bool) -> AnalysisCard:
         fields=schema_fields(schema),
         form_fields=form_fields(schema, components),
         example=example if is_default else {"analysis": analysis.name, **example},
+    )
+
+
+def readable_card(card: AnalysisCard, words: AnalysisWords) -> AnalysisCard:
+    """Return a card with the texts of the analysis in the language of the reader, as far as its author gave them."""
+    headline = words.text(card.headline)
+    return replace(
+        card,
+        headline=headline,
+        paragraphs=[words.text(paragraph) for paragraph in card.paragraphs],
+        form_fields=[_readable_field(field, words) for field in card.form_fields],
+        language=words.language.code if headline != card.headline else card.language,
+    )
+
+
+def _readable_field(field: FormField, words: AnalysisWords) -> FormField:
+    return replace(
+        field,
+        title=words.text(field.label),
+        description=words.text(field.description),
+        choices=tuple(FieldChoice(one.value, words.text(one.label)) for one in field.choices),
     )
 
 

@@ -31,7 +31,12 @@ def main() -> None:
     while (request := _read_request()) is not None:
         try:
             drawn: dict[str, Any] = {
-                "svg": vl_convert.vegalite_to_svg(request["spec"], config=request["config"], allowed_base_urls=[])
+                "svg": vl_convert.vegalite_to_svg(
+                    request["spec"],
+                    config=request["config"],
+                    allowed_base_urls=[],
+                    format_locale=request["numbers"],
+                )
             }
         except Exception as error:  # noqa: BLE001 - any error is an answer
             drawn = {"error": str(error)}

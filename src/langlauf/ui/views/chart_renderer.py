@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from langlauf.ui.language import Language
 from langlauf.ui.views.chart_spec import ChartTheme, theme_config
 
 _PROGRAM = Path(__file__).with_name("chart_process.py")
@@ -71,9 +72,11 @@ class ChartRenderer:
         self._waiting = 0
         weakref.finalize(self, self._hand.stop)
 
-    async def draw(self, spec: dict[str, Any], theme: ChartTheme) -> RenderedChart | ChartFailure:
-        """Render a specification that `safe_spec` returned."""
-        request = json.dumps({"spec": spec, "config": theme_config(theme)}).encode()
+    async def draw(self, spec: dict[str, Any], theme: ChartTheme, language: Language) -> RenderedChart | ChartFailure:
+        """Render a specification that `safe_spec` returned, with numbers as the reader writes them."""
+        thousands, decimal = language.separators
+        numbers = {"decimal": decimal, "thousands": thousands, "grouping": [3], "currency": ["", ""]}
+        request = json.dumps({"spec": spec, "config": theme_config(theme), "numbers": numbers}).encode()
         key = hashlib.sha256(request).hexdigest()
         if (known := self._kept.get(key)) is not None:
             return known

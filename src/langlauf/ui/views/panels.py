@@ -9,11 +9,11 @@ from urllib.parse import quote
 
 import msgspec
 from markupsafe import Markup
-from msgspec import Raw
 
 from langlauf.domain.result import StoredResult
 from langlauf.telemetry.log import LogEvent, log_event
-from langlauf.ui.formatting import MAX_JSON_BYTES, format_size, json_excerpt
+from langlauf.ui.analysis_texts import AnalysisWords
+from langlauf.ui.formatting import MAX_JSON_BYTES, format_number, format_size, json_excerpt
 from langlauf.ui.page_request import PageRequest
 from langlauf.ui.renderer import PageRenderer
 from langlauf.ui.responses import image_info
@@ -22,7 +22,7 @@ from langlauf.ui.views.chart_spec import ChartRefused, chart_axes, chart_rows, s
 from langlauf.ui.views.geojson import map_features
 from langlauf.ui.views.map_drawing import map_drawing
 from langlauf.ui.views.markdown import MAX_MARKDOWN, markdown_html
-from langlauf.ui.views.raw_json import mask_secrets, members
+from langlauf.ui.views.raw_json import NULL, at_pointer, items, mask_secrets, members
 from langlauf.ui.views.stored_views import (
     AnyRawView,
     RawChartView,
@@ -32,9 +32,10 @@ from langlauf.ui.views.stored_views import (
     RawMarkdownView,
     RawTableView,
     ResultViews,
+    largest_table,
     result_views,
 )
-from langlauf.ui.views.table import MAX_ROWS, table_data, tree_steps
+from langlauf.ui.views.table import member_sizes, readable_table, table_data, tree_steps
 
 #: Further views are left to the JSON.
 MAX_VIEWS = 24
@@ -68,6 +69,7 @@ class PanelContext(msgspec.Struct, frozen=True, kw_only=True):
     """The request, the snapshot and the number of a view."""
 
     request: PageRequest
+    words: AnalysisWords
     result_id: str
     number: int
     drawing: _ChartDeadline
@@ -85,22 +87,26 @@ class PanelRenderer:
         self._renderer = renderer
         self._board = chart_renderer()
 
-    async def panels(self, request: PageRequest, stored: StoredResult) -> list[Panel]:
+    async def panels(self, request: PageRequest, words: AnalysisWords, stored: StoredResult) -> list[Panel]:
         """Return all panels of a snapshot that has its payload."""
-        return await self.panels_of(request, stored, await asyncio.to_thread(result_views, stored))
+        return await self.panels_of(request, words, stored, await asyncio.to_thread(result_views, stored))
 
-    async def panels_of(self, request: PageRequest, stored: StoredResult, found: ResultViews) -> list[Panel]:
+    async def panels_of(
+        self, request: PageRequest, words: AnalysisWords, stored: StoredResult, found: ResultViews
+    ) -> list[Panel]:
         """Return all panels, given the parsed views."""
         if stored.payload is None:
             return []
         drawing = _ChartDeadline(_CHART_SECONDS)
         panels = []
         for number, view in enumerate(found.views[:MAX_VIEWS], 1):
-            place = PanelContext(request=request, result_id=stored.snapshot.result_id, number=number, drawing=drawing)
-            title = view.title or str(request.language.text(f"view.kind.{_view_kind(view)}"))
+            place = PanelContext(
+                request=request, words=words, result_id=stored.snapshot.result_id, number=number, drawing=drawing
+            )
+            title = words.text(view.title) or str(request.language.text(f"view.kind.{_view_kind(view)}"))
             html = await self._drawn(place, found, view)
             panels.append(Panel(name=f"{_view_kind(view)}-{number}", title=title, html=html))
-        return [*panels, Panel(name="json", title="JSON", html=self._json(request, found.payload))]
+        return [*panels, Panel(name="json", title="JSON", html=await self._json(request, words, found))]
 
     async def _drawn(self, place: PanelContext, found: ResultViews, view: AnyRawView) -> Markup:
         """Render a view; an error in one does not affect the others."""
@@ -124,47 +130,77 @@ class PanelRenderer:
 
     async def _table(self, place: PanelContext, found: ResultViews, view: RawTableView) -> Markup:
         rows = await asyncio.to_thread(found.rows, view)
-        return self._html(place, "table", grid=table_data(rows, view.columns), most=MAX_ROWS)
+        return self._html(place, "table", grid=readable_table(table_data(rows, view.columns), place.words))
 
     async def _chart(self, place: PanelContext, _: ResultViews, view: RawChartView) -> Markup:
-        tables = [table_data(rows, []) for rows in chart_rows(view.spec)]
+        words = place.words
+        tables = [readable_table(table_data(rows, []), words) for rows in chart_rows(view.spec)]
         try:
-            spec = safe_spec(view.spec)
+            spec = words.chart(safe_spec(view.spec))
         except ChartRefused as refused:
             return self._html(place, "chart", drawn=None, trouble=refused.why, tables=tables)
-        drawn = await place.drawing.spend(self._board.draw(spec, "light"))
+        drawn = await place.drawing.spend(self._board.draw(spec, "light", words.language))
         if isinstance(drawn, ChartFailure):
             return self._html(place, "chart", drawn=None, trouble=drawn.trouble, tables=tables)
-        small = safe_spec(view.spec, "narrow")
-        narrow = drawn if small == spec else await place.drawing.spend(self._board.draw(small, "light"))
+        small = words.chart(safe_spec(view.spec, "narrow"))
+        narrow = drawn if small == spec else await place.drawing.spend(self._board.draw(small, "light", words.language))
         values = {"drawn": drawn, "narrow": None if isinstance(narrow, ChartFailure) or narrow is drawn else narrow}
         return self._html(
-            place, "chart", **values, alt=view.summary, axes=chart_axes(spec), title=view.title, tables=tables
+            place,
+            "chart",
+            **values,
+            alt=words.text(view.summary),
+            axes=chart_axes(spec),
+            title=words.text(view.title),
+            tables=tables,
         )
 
     async def _map(self, place: PanelContext, found: ResultViews, view: RawMapView) -> Markup:
         features = await asyncio.to_thread(lambda: map_features(found.geojson(view)))
         plan = await asyncio.to_thread(map_drawing, features)
         rows = [one.properties for one in features.drawn if members(one.properties)]
-        return self._html(place, "map", plan=plan, features=features, grid=table_data(rows, []) if rows else None)
+        grid = readable_table(table_data(rows, []), place.words) if rows else None
+        return self._html(place, "map", plan=plan, features=features, grid=grid)
 
     async def _markdown(self, place: PanelContext, _: ResultViews, view: RawMarkdownView) -> Markup:
-        html = await asyncio.to_thread(markdown_html, view.text[:MAX_MARKDOWN])
+        html = await asyncio.to_thread(markdown_html, place.words.markdown(view.text[:MAX_MARKDOWN]))
         return self._html(place, "markdown", text=html, cut=len(view.text) > MAX_MARKDOWN)
 
     async def _image(self, place: PanelContext, _: ResultViews, view: RawImageView) -> Markup:
         picture = image_info(view.data, view.media_type)
-        return self._html(place, "image", picture=picture, view=view, size=format_size(len(view.data)))
+        return self._html(
+            place, "image", picture=picture, view=view, size=format_size(len(view.data), place.request.language)
+        )
 
     async def _file(self, place: PanelContext, _: ResultViews, view: RawFileView) -> Markup:
-        return self._html(place, "file", view=view, size=format_size(len(view.data)))
+        return self._html(place, "file", view=view, size=format_size(len(view.data), place.request.language))
 
-    def _json(self, request: PageRequest, payload: Raw) -> Markup:
-        place = PanelContext(request=request, result_id="", number=0, drawing=_ChartDeadline(0))
-        steps = tree_steps(payload)
-        large = memoryview(payload).nbytes > MAX_JSON_BYTES  # then nothing of it is shown
-        body = json_excerpt(bytes(payload if large else mask_secrets(payload)).decode())
-        return self._html(place, "json", steps=steps, body=body)
+    async def _json(self, request: PageRequest, words: AnalysisWords, found: ResultViews) -> Markup:
+        payload = found.payload
+        place = PanelContext(request=request, words=words, result_id="", number=0, drawing=_ChartDeadline(0))
+        if memoryview(payload).nbytes > MAX_JSON_BYTES:
+            return await self._large_json(place, found)
+        body = json_excerpt(bytes(mask_secrets(payload)).decode(), request.language)
+        return self._html(place, "json", steps=tree_steps(payload), body=body)
+
+    async def _large_json(self, place: PanelContext, found: ResultViews) -> Markup:
+        """Show how large the members of a result are, and the first rows of its largest list unless a view does."""
+        payload = found.payload
+        sizes = await asyncio.to_thread(member_sizes, payload)
+        at = await asyncio.to_thread(largest_table, payload)
+        elsewhere = {view.at for view in found.views if isinstance(view, RawTableView)}
+        rows = [] if at is None or at in elsewhere else items(at_pointer(payload, at) or NULL)
+        language = place.request.language
+        return self._html(
+            place,
+            "large",
+            size=format_size(memoryview(payload).nbytes, language),
+            sizes=sizes,
+            size_of=lambda count: format_size(count, language),
+            amount=lambda count: format_number(count, language),
+            at=at,
+            grid=readable_table(table_data(rows, []), place.words) if rows else None,
+        )
 
     def _html(self, place: PanelContext, name: str, **values: Any) -> Markup:
         address = {"address": place.address, "number": place.number}

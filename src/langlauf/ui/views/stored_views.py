@@ -163,8 +163,8 @@ class SuggestedViews(msgspec.Struct, frozen=True, kw_only=True):
 
 def suggest_views(payload: Raw) -> SuggestedViews:
     """Suggest views: GeoJSON is a map, x and y are a chart, the largest list of objects is a table."""
-    if _byte_count(payload) > _MAX_INSPECTED_BYTES and not is_list(payload):
-        return SuggestedViews()
+    if _byte_count(payload) > _MAX_INSPECTED_BYTES:
+        return SuggestedViews(table_at=largest_table(payload))
     named = members(payload)
     mapped = _find_map(payload, named)
     return SuggestedViews(
@@ -207,6 +207,15 @@ def _find_table(payload: Raw, elsewhere: str | None) -> str | None:
         )
         level = list(islice(inside, _MAX_INSPECTED))
     return None
+
+
+def largest_table(payload: Raw) -> str | None:
+    """Return where the largest list of objects is: the payload itself, or one of its members. Reads it once."""
+    if is_list(payload):
+        return "" if _is_table(payload) else None
+    found = [(_byte_count(value), name) for name, value in members(payload).items() if is_list(value)]
+    tables = (name for _, name in sorted(found, reverse=True) if _is_table(members(payload)[name]))
+    return next((pointer_to((name,)) for name in tables), None)
 
 
 def _is_table(value: Raw) -> bool:

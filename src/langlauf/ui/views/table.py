@@ -5,9 +5,13 @@ from typing import Literal
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
 from langlauf.domain.view import Column
-from langlauf.ui.formatting import MAX_JSON_BYTES
+from langlauf.ui.analysis_texts import AnalysisWords
+from langlauf.ui.facts import is_counted
+from langlauf.ui.formatting import MAX_JSON_BYTES, in_words
+from langlauf.ui.language import MIN_GROUPED_DIGITS
 from langlauf.ui.views.raw_json import (
     first_byte,
     is_hidden,
@@ -27,6 +31,8 @@ _MAX_TEXT = 300
 _MAX_NESTED_TEXT = 120
 #: Larger nested values are not read for a cell.
 _MAX_NESTED_BYTES = 4_096
+#: A column of numbers with more decimals is not aligned by them.
+_MAX_PAD = 12
 #: The heading of a list of plain values.
 VALUE_COLUMN = "value"
 
@@ -38,6 +44,8 @@ class TableCell(msgspec.Struct, frozen=True):
 
     kind: CellKind
     text: str = ""
+    #: what is missing behind a number, so that the decimals of its column stand below each other
+    pad: str = ""
 
 
 class TableData(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +77,38 @@ def table_data(rows: list[Raw], columns: list[Column], most: int = MAX_ROWS) -> 
         rows=cells,
         total=len(rows),
         left_out=len(heads) - len(shown),
+    )
+
+
+def readable_table(table: TableData, words: AnalysisWords) -> TableData:
+    """Return a table for its reader: headings in words, numbers by locale and aligned, texts translated."""
+    columns = [
+        Column(name=column.name, title=words.text(column.title or in_words(column.name)), unit=words.text(column.unit))
+        for column in table.columns
+    ]
+    written = [
+        _readable_cells([row[at] for row in table.rows], column.name, words) for at, column in enumerate(table.columns)
+    ]
+    return replace(table, columns=columns, rows=[list(row) for row in zip(*written, strict=True)])
+
+
+def _readable_cells(cells: list[TableCell], name: str, words: AnalysisWords) -> list[TableCell]:
+    """Return the cells of a column. Its thousands are separated in all rows or in none."""
+    numbers = [cell.text.lstrip("-").partition(".") for cell in cells if cell.kind == "number"]
+    grouped = is_counted(name) and any(len(whole) >= MIN_GROUPED_DIGITS for whole, _, _ in numbers)
+    decimals = max((len(fraction) for _, _, fraction in numbers), default=0)
+    return [_readable_cell(cell, words, grouped=grouped, decimals=decimals) for cell in cells]
+
+
+def _readable_cell(cell: TableCell, words: AnalysisWords, *, grouped: bool, decimals: int) -> TableCell:
+    if cell.kind == "text":
+        return TableCell("text", words.cell(cell.text))
+    if cell.kind != "number":
+        return cell
+    own = len(cell.text.partition(".")[2])
+    point = words.language.separators[1] if decimals and not own else ""
+    return TableCell(
+        "number", words.language.number(cell.text, grouped=grouped), (point + "0" * (decimals - own))[:_MAX_PAD]
     )
 
 
@@ -120,6 +160,35 @@ def truncate(text: str, longest: int) -> str:
 def _is_numeric(cells: list[TableCell]) -> bool:
     kinds = {cell.kind for cell in cells} - {"none"}
     return kinds == {"number"}
+
+
+MAX_SIZES = 100
+
+
+class MemberSize(msgspec.Struct, frozen=True, kw_only=True):
+    """A member of a large object: its kind, how many values it has, and its size."""
+
+    name: str
+    kind: Literal["object", "list", "text", "number", "other"]
+    count: int | None
+    size: int
+
+
+def member_sizes(value: Raw) -> list[MemberSize]:
+    """Return the members of an object that is too large to show, the largest first."""
+    sizes = [_member_size(name, one) for name, one in members(value).items()]
+    return sorted(sizes, key=lambda one: -one.size)[:MAX_SIZES]
+
+
+def _member_size(name: str, value: Raw) -> MemberSize:
+    size = memoryview(value).nbytes
+    shown = truncate(name, _MAX_MEMBER_NAME)
+    if is_list(value):
+        return MemberSize(name=shown, kind="list", count=len(items(value)), size=size)
+    if is_object(value):
+        return MemberSize(name=shown, kind="object", count=len(members(value)), size=size)
+    kind: Literal["text", "number", "other"] = "text" if is_text(value) else "number" if is_number(value) else "other"
+    return MemberSize(name=shown, kind=kind, count=None, size=size)
 
 
 MAX_NODES = 5_000

@@ -2,7 +2,7 @@
 
 export const changed = "langlauf:changed";
 const root = document.documentElement;
-const locale = navigator.languages.find((one) => one.split("-")[0] === root.lang) ?? root.lang;
+const { locale } = document.body.dataset;
 
 // Times ----------------------------------------------------------------------------------------------------------
 

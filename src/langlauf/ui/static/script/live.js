@@ -22,7 +22,7 @@ const pause = badge?.querySelector(".live-pause");
 const again = badge?.querySelector(".live-again");
 const alert = document.getElementById("live-alert");
 const { lang } = document.documentElement;
-const locale = navigator.languages.find((one) => one.split("-")[0] === lang) ?? lang;
+const { locale } = document.body.dataset;
 const here = new URL(".", import.meta.url);
 
 // Storage may be forbidden; then a choice lasts as long as the page.

@@ -1,0 +1,125 @@
+"""What people read of the analysis `address` beside its own texts: facts, and all of it in German."""
+
+from typing import Final
+
+from langlauf.domain.view import Fact
+
+FACTS: Final = (
+    Fact(key="place", label="Place"),
+    Fact(key="country", label="Country"),
+    Fact(key="population", label="People"),
+    Fact(key="people_within_25_km", label="People within 25 km"),
+    Fact(key="risk_score", label="Score (0 to 100)"),
+    Fact(key="risk_level", label="Level"),
+    Fact(key="confidence", label="Certainty of the match (0 to 1)"),
+    Fact(key="stages", label="Stages done"),
+)
+ENGLISH: Final = {"Query": "Address or place"}
+GERMAN: Final = {
+    "Locate an address": "Eine Adresse finden",
+    "Locate an address in the GeoNames gazetteer and describe the place, its region, surroundings and rank.": (
+        "Sucht eine Adresse im Ortsverzeichnis GeoNames und beschreibt den Ort, seine Region, Umgebung und seinen Rang."
+    ),
+    "Every stage is a checkpoint, so a restarted job goes on where it was, and ends in a partial result that holds all "
+    "stages so far. Without a recognisable place it fails with the code `address_intel`.": (
+        "Nach jeder Stufe gibt es einen Zwischenstand mit allem, was bis dahin bekannt ist; ein unterbrochener Job "
+        "macht dort weiter. Ohne erkennbaren Ort schlägt er mit dem Code `address_intel` fehl."
+    ),
+    "Query": "Adresse oder Ort",
+    "An address or the name of a place, in any language and in the order people write it.": (
+        "Eine Adresse oder ein Ortsname, in beliebiger Sprache und Reihenfolge."
+    ),
+    "Level of detail": "Ausführlichkeit",
+    "How much to say: `basic` locates and ranks the place, `extended` adds its people, peers, accessibility, daylight "
+    "and names, `risk` adds scored components with their reasons.": (
+        "Wie viel gesagt wird: `basic` findet den Ort und seinen Rang, `extended` ergänzt Einwohner, ähnliche Orte, "
+        "Erreichbarkeit, Tageslicht und Namen, `risk` dazu bewertete Anteile mit Begründung."
+    ),
+    "basic": "basic: Ort und Rang",
+    "extended": "extended: dazu Umfeld und Namen",
+    "risk": "risk: dazu Bewertung",
+    # facts
+    "Place": "Ort",
+    "Country": "Land",
+    "People": "Einwohner",
+    "People within 25 km": "Einwohner im Umkreis von 25 km",
+    "Score (0 to 100)": "Punktzahl (0 bis 100)",
+    "Level": "Stufe",
+    "Certainty of the match (0 to 1)": "Sicherheit des Treffers (0 bis 1)",
+    "Stages done": "Erledigte Stufen",
+    "low": "tief",
+    "moderate": "mässig",
+    "elevated": "erhöht",
+    "high": "hoch",
+    # steps
+    "Stage {}": "Stufe {}",
+    "parse": "Adresse zerlegen",
+    "locate": "Ort suchen",
+    "region": "Region",
+    "surroundings": "Umgebung",
+    "rank": "Rang",
+    "profile": "Einwohner nach Entfernung",
+    "comparable": "ähnliche Orte",
+    "accessibility": "Erreichbarkeit",
+    "sun_and_time": "Sonne und Zeit",
+    "names": "Namen",
+    "ambiguity": "Eindeutigkeit",
+    "remoteness": "Abgelegenheit",
+    "concentration": "Konzentration",
+    "border": "Grenznähe",
+    "seasonality": "Jahreszeiten",
+    "assessment": "Bewertung",
+    "Address taken apart": "Adresse zerlegt",
+    "Place located": "Ort gefunden",
+    "Region and country described": "Region und Land beschrieben",
+    "Surroundings measured": "Umgebung vermessen",
+    "Size and centrality ranked": "Grösse und Zentralität eingeordnet",
+    "People by distance and direction counted": "Einwohner nach Entfernung und Richtung gezählt",
+    "Comparable places found": "Ähnliche Orte gefunden",
+    "Accessibility computed": "Erreichbarkeit berechnet",
+    "Sun and time computed": "Sonne und Zeit berechnet",
+    "Names sorted by script": "Namen nach Schrift geordnet",
+    "Ambiguity of the match weighed": "Eindeutigkeit des Treffers bewertet",
+    "Remoteness weighed": "Abgelegenheit bewertet",
+    "Concentration of people weighed": "Konzentration der Einwohner bewertet",
+    "Nearness of borders weighed": "Grenznähe bewertet",
+    "Seasons of daylight weighed": "Jahreszeiten des Tageslichts bewertet",
+    "Components combined": "Anteile zusammengefasst",
+    # views
+    "Around {}": "Rund um {}",
+    "Centre of population of {}": "Bevölkerungsmittelpunkt von {}",
+    "Rank by size": "Rang nach Grösse",
+    "Places of the same size": "Gleich grosse Orte",
+    "Nearest places": "Nächste Orte",
+    "Parts of the score": "Anteile der Punktzahl",
+    "Distance": "Entfernung",
+    "Size ratio": "Grössenverhältnis",
+    "Where": "Wo",
+    "Direction": "Richtung",
+    "same country": "im selben Land",
+    "abroad": "im Ausland",
+    "NE": "NO",
+    "E": "O",
+    "SE": "SO",
+    "Places that are smaller (%)": "Kleinere Orte (%)",
+    "Points": "Punkte",
+    "World": "Welt",
+    "Region {}": "Region {}",
+    "{}: {} of {}": "{}: {} von {}",
+    "By people {} is number {} of {} in {}.": "Nach Einwohnern ist {} Nummer {} von {} in {}.",
+    "The components add up to a score of {} of 100, which is {}.": "Die Anteile ergeben {} von 100 Punkten: {}.",
+    "Main place": "Hauptort",
+    "Other places, by people": "Andere Orte, nach Einwohnern",
+    "Role": "Rolle",
+    "Name": "Name",
+    "Population": "Einwohner",
+    "Distance km": "Entfernung km",
+    "radius": "Umkreis",
+    "place": "Ort",
+    "nearby": "in der Nähe",
+    "Scope": "Gebiet",
+    "Smaller": "Kleiner (%)",
+    "Rank": "Rang",
+    "Of": "Von",
+    "Component": "Anteil",
+}
