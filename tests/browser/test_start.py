@@ -1,5 +1,6 @@
 """The first page in a real browser: by keyboard alone, with errors, files, colours, times, shortcuts; its weight."""
 
+import datetime as dt
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,13 @@ LIGHT = 100_000
 FORM = "/?analysis=survey"
 
 
+class Stop(msgspec.Struct):
+    """A record with two fields."""
+
+    name: str
+    minutes: int
+
+
 def form_app() -> Langlauf:
     """The sample analyses, and one with entries of many kinds."""
     app = sample_app()
@@ -37,6 +45,10 @@ def form_app() -> Langlauf:
     ) -> dict[str, Any]:
         """Reads a region."""
         return {"region": region, "years": years, "mode": mode, "strict": strict, "text": text}
+
+    @app.analysis(duplicates=True)
+    async def route(job: Job, stops: list[Stop], day: dt.date | None = None) -> Any:
+        return msgspec.to_builtins(stops)
 
     return app
 
@@ -216,3 +228,45 @@ def test_it_works_below_a_prefix(browser: Browser, tmp_path: Path) -> None:
         page.wait_for_url("**/tools/docs")
         context.close()
         assert troubles == []
+
+
+def test_the_example_starts_with_one_click(page: Page, site: Live) -> None:
+    """The grey text of the field becomes a job."""
+    page.goto(FORM)
+    page.get_by_role("button", name="Try the example: Bern").click()
+    page.wait_for_url(re.compile("/jobs/"))
+    assert site.wait(page.url.rpartition("/jobs/")[2].partition("?")[0])["result"]["region"] == "Bern"
+
+
+def test_rows_are_added_and_a_day_is_picked(page: Page, site: Live) -> None:
+    """A row of fields per record, without loading the page; the Enter key starts the job, and adds no row."""
+    page.goto("/?analysis=route")
+    for number, (name, minutes) in enumerate([("A", "4"), ("B", "5"), ("C", "6")]):
+        if number == 2:
+            page.get_by_role("button", name="Add rows").click()
+            expect(page.locator('[name="in.stops.2.name"]')).to_be_focused()
+        page.locator(f'[name="in.stops.{number}.name"]').fill(name)
+        page.locator(f'[name="in.stops.{number}.minutes"]').fill(minutes)
+    assert_accessible(page)
+    expect(page.locator('[name="in.day"]')).to_have_attribute("type", "date")
+    page.locator('[name="in.stops.0.name"]').press("Enter")
+    page.wait_for_url(re.compile("/jobs/"))
+    result = site.wait(page.url.rpartition("/jobs/")[2].partition("?")[0])["result"]
+    assert [one["name"] for one in result] == ["A", "B", "C"]
+
+
+def test_a_phone_shows_the_first_field(tab: OpenTab) -> None:
+    """On its first screen, above the bar with the button; the head has three pages, and the others behind one entry."""
+    page = tab(viewport={"width": 360, "height": 640})
+    page.goto(FORM)
+    field, bar = page.locator('[name="in.region"]').bounding_box(), page.locator(".send").bounding_box()
+    assert field is not None
+    assert bar is not None
+    assert field["y"] + field["height"] <= bar["y"]
+    entries = page.locator(".pages > ul > li")
+    assert [entry.inner_text().split()[0] for entry in entries.all()] == ["Start", "Jobs", "Inbox", "More"]
+    page.get_by_text("More", exact=True).click()
+    assert_fits(page)
+    assert_accessible(page)
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("link", name="Operations")).to_be_hidden()

@@ -17,6 +17,13 @@ from tests.ui.forms import FROM_HERE, fill, form_fields, send
 from tests.ui.html_page import HtmlPage, assert_page
 
 
+class Stop(msgspec.Struct):
+    """A record with two fields."""
+
+    name: str
+    minutes: int
+
+
 def form_app() -> Langlauf:
     """The sample analyses, and one with entries of many kinds."""
     app = sample_app()
@@ -34,6 +41,10 @@ def form_app() -> Langlauf:
     ) -> dict[str, Any]:
         """Reads a region."""
         return {"region": region, "years": years, "mode": mode, "strict": strict, "codes": codes, "text": text}
+
+    @app.analysis(duplicates=True)
+    async def route(job: Job, stops: list[Stop]) -> Any:
+        return msgspec.to_builtins(stops)
 
     @app.analysis
     async def bare(job: Job) -> dict[str, Any]:
@@ -104,6 +115,31 @@ def test_an_analysis_without_parameters_is_one_button(server: Live) -> None:
     server.wait(started(send(server, form_fields(made))))
 
 
+def test_the_example_starts_with_one_click(server: Live) -> None:
+    """What the field shows in grey is sent where it was left empty; what was filled in stays."""
+    made = assert_page(server.http.get("/?analysis=survey"))
+    assert "Try the example: Bern" in made.text
+    empty = {name: text for name, text in form_fields(made).items() if name != "in.region"}
+    assert server.wait(started(send(server, empty | {"example": "yes"})))["result"]["region"] == "Bern"
+    data = fill(server, "/?analysis=survey", region="Basel") | {"example": "yes"}
+    assert server.wait(started(send(server, data)))["result"]["region"] == "Basel"
+
+
+def test_records_have_rows(server: Live, org: str) -> None:
+    """Rows can be added without a script, and a retry fills them in again."""
+    data = fill(server, "/?analysis=route") | {"in.stops.0.name": "A", "in.stops.0.minutes": "4"}
+    more = assert_page(send(server, data | {"rows": "in.stops"}))
+    kept = form_fields(more)
+    assert kept["in.stops.0.name"] == "A"
+    assert "in.stops.3.name" in kept
+    made = refused(send(server, kept | {"in.stops.3.name": "B"}))
+    assert "#in.stops.3.minutes" in made.links()
+    job = started(send(server, kept | {"in.stops.3.name": "B", "in.stops.3.minutes": "5"}))
+    assert server.wait(job)["result"] == [{"name": "A", "minutes": 4}, {"name": "B", "minutes": 5}]
+    again = form_fields(assert_page(server.http.get(f"/?from={job}")))
+    assert (again["in.stops.1.name"], again["in.stops.1.minutes"]) == ("B", "5")
+
+
 def test_every_error_stands_beside_its_entry(server: Live) -> None:
     """Named in the summary with a link, described at the entry; what was filled in is kept, and nothing was started."""
     data = fill(server, "/?analysis=survey", region="B", years="12", mode='"other"', codes="x", text="kept <b>")
@@ -128,7 +164,7 @@ def test_every_error_stands_beside_its_entry(server: Live) -> None:
         ("option.timeout_seconds", "soon", "Enter seconds, or a time such as 30m."),
         ("option.max_retries", "many", "Enter a whole number"),
         ("option.max_retries", "101", "The value must be 100 or less."),
-        ("option.priority_class", '"first"', "is not one of the choices."),
+        ("option.priority_class", '"first"', "Choose one of these: default, expedite."),
     ],
 )
 def test_a_error_of_an_option_stands_beside_it(server: Live, field: str, text: str, sentence: str) -> None:
@@ -150,7 +186,7 @@ def test_errors_are_told_in_german(server: Live) -> None:
     """As everything is."""
     data = fill(server, "/?analysis=survey", region="B")
     made = refused(send(server, data, {"Accept-Language": "de"}))
-    assert "Zu kurz: Die Mindestzahl der Zeichen ist 2." in made.text
+    assert "Zu kurz: Es braucht mindestens 2 Zeichen." in made.text
 
 
 def test_two_clicks_are_one_job(server: Live, org: str) -> None:

@@ -47,7 +47,7 @@ def used_keys() -> set[str]:
     keys |= {f"{family}.{face}" for family, face in product(("state", "help"), faces)}
     keys |= {f"nav.{name}" for name, _ in NAVIGATION}
     keys |= {f"form.error.{word}" for word in form_validation.ERROR_NAMES}
-    keys |= {f"form.kind.{kind}" for kind in ("lines", "json")}
+    keys |= {f"form.kind.{kind}" for kind in ("lines", "json", "date", "rows")}
     keys |= {f"form.choice.{value}" for value in ("true", "false", "default", "expedite")}
     keys |= {
         f"start.{option.html_name}{part}" for option, part in product((*OPTION_FIELDS, *NOTIFY_FIELDS), ("", ".text"))

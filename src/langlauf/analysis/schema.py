@@ -1,6 +1,5 @@
 """The input schema of an analysis, made from the type hints of its function."""
 
-import difflib
 import inspect
 import re
 import typing
@@ -9,21 +8,28 @@ from typing import Any
 
 import msgspec
 
+from langlauf.analysis.input_flaw import InputFlaw, flaw_of
 from langlauf.domain.errors import LanglaufError, RegistrationError
 
 #: Names that have another meaning in a request.
 RESERVED = frozenset({"analysis", "input", "options", "timeout_seconds"})
-_PATH = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
-_NAMED = re.compile(r"(?:missing required|contains unknown) field `(?P<name>[^`]*)`")
 
 
 class InvalidInput(LanglaufError):
-    """The input of a request does not fit the analysis. `field` says where."""
+    """The input of a request does not fit: `field` says where, `message` why.
 
-    def __init__(self, field: str, message: str) -> None:
+    `code` and `limit` say the latter to pages, which have their own words; `flaw` has more, if a schema was not kept.
+    """
+
+    def __init__(
+        self, field: str, message: str, code: str = "", limit: str = "", *, flaw: InputFlaw | None = None
+    ) -> None:
         super().__init__(message)
         self.field = field
         self.message = message
+        self.code = code
+        self.limit = limit
+        self.flaw = flaw
 
 
 def input_type(function: Callable[..., Any], name: str) -> type[msgspec.Struct]:
@@ -71,25 +77,14 @@ def _check(name: str, parameter: inspect.Parameter) -> None:
         raise RegistrationError(f"{name}: {parameter} cannot be given by name in a request; use a named parameter")
 
 
-def read_input(kind: type[msgspec.Struct], values: dict[str, Any]) -> msgspec.Struct:
-    """Parse the values of a request; the error names the field."""
+def read_input(kind: type[msgspec.Struct], values: Any, prefix: str = "") -> Any:
+    """Parse the values of a request; the error names the field, below the prefix."""
     try:
         return msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
-        raise input_error(str(error), kind.__struct_fields__) from None
-
-
-def input_error(text: str, known: tuple[str, ...], prefix: str = "") -> InvalidInput:
-    """Return an error from msgspec's text, with the field and a suggestion for an unknown name."""
-    match = _PATH.search(text)
-    path = match["path"] if match else ""
-    message = text[: match.start()] if match else text
-    if named := _NAMED.search(message):
-        path = f"{path}.{named['name']}" if path else named["name"]
-        if "unknown" in message:
-            nearest = difflib.get_close_matches(named["name"], known, n=1)
-            message += f"; did you mean `{nearest[0]}`?" if nearest else f"; known are {', '.join(known) or 'none'}"
-    return InvalidInput(prefix + path if path else prefix.rstrip("."), message)
+        flaw = flaw_of(error, values, kind)
+        field = f"{prefix}{flaw.field}" if flaw.field else prefix.rstrip(".")
+        raise InvalidInput(field, flaw.sentence(prefix), flaw=flaw) from None
 
 
 def canonical_json(value: msgspec.Struct) -> str:

@@ -7,7 +7,6 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from langlauf.analysis.schema import input_error
 from langlauf.api.requests import read_object
 from langlauf.api.response_schemas import JobResponse
 from langlauf.api.responses import json_response, payload_envelope, tenant_headers
@@ -185,11 +184,3 @@ def _scope_missing(scope: Scope) -> str:
     if scope not in GRANTABLE_SCOPES:
         return "No key is good for this: it is the operator's alone, with API_AUTH_TOKEN."
     return f"This key does not have the scope {scope}; ask for one that has."
-
-
-def convert(kind: type[Any], values: Any, prefix: str = "") -> Any:
-    """Convert a part of a request to a struct; the error names the field."""
-    try:
-        return msgspec.convert(values, kind)
-    except msgspec.ValidationError as error:
-        raise input_error(str(error), kind.__struct_fields__, prefix) from None

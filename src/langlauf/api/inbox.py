@@ -6,7 +6,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from langlauf.api.context import ApiContext, convert
+from langlauf.analysis.schema import read_input
+from langlauf.api.context import ApiContext
 from langlauf.api.parameters import (
     choice_parameter,
     int_parameter,
@@ -61,7 +62,7 @@ class InboxHandlers:
     async def read(self, request: Request, caller: Caller) -> Response:
         """Mark messages as read for the whole org. Repeating it, or an unknown id, changes nothing."""
         refuse_unknown_parameters(request)
-        sent: ReadBody = convert(ReadBody, await self._context.body(request, optional=True))
+        sent: ReadBody = read_input(ReadBody, await self._context.body(request, optional=True))
         ids = [] if sent.notification_ids is msgspec.UNSET else sent.notification_ids
         one = [] if sent.notification_id is msgspec.UNSET else [sent.notification_id]
         until = None if sent.until is msgspec.UNSET else _instant(sent.until)

@@ -6,7 +6,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from langlauf.api.context import ApiContext, convert
+from langlauf.analysis.schema import read_input
+from langlauf.api.context import ApiContext
 from langlauf.api.events import JobEventStreams
 from langlauf.api.parameters import (
     choice_parameter,
@@ -194,7 +195,7 @@ class JobHandlers:
     async def cancel(self, request: Request, caller: Caller) -> Response:
         """Cancel a job, or request it from its worker. Repeating it changes nothing."""
         refuse_unknown_parameters(request)
-        sent: CancelBody = convert(CancelBody, await self._context.body(request, optional=True))
+        sent: CancelBody = read_input(CancelBody, await self._context.body(request, optional=True))
         job_id = request.path_params["job_id"]
         done = await self._services.control.cancel(caller, job_id, sent.reason)
         if isinstance(done, NotCancelable):
@@ -217,7 +218,7 @@ class JobHandlers:
     async def retry(self, request: Request, caller: Caller) -> Response:
         """Submit an ended job again as a new job."""
         refuse_unknown_parameters(request)
-        sent: RetryBody = convert(RetryBody, await self._context.body(request, optional=True))
+        sent: RetryBody = read_input(RetryBody, await self._context.body(request, optional=True))
         made = await self._services.control.retry(
             caller, request.path_params["job_id"], resume=sent.resume, idempotency_key=idempotency_key(request)
         )

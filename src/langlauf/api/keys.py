@@ -3,7 +3,8 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from langlauf.api.context import ApiContext, convert
+from langlauf.analysis.schema import read_input
+from langlauf.api.context import ApiContext
 from langlauf.api.parameters import read_duration, refuse_unknown_parameters
 from langlauf.api.record_schemas import KeyOut
 from langlauf.api.request_schemas import CreateKeyBody, TokenBody
@@ -33,7 +34,7 @@ class KeyHandlers:
     async def create(self, request: Request, caller: Caller) -> Response:
         """Create a key of the org. Only this response contains its text."""
         refuse_unknown_parameters(request)
-        sent: CreateKeyBody = convert(CreateKeyBody, await self._context.body(request, optional=True))
+        sent: CreateKeyBody = read_input(CreateKeyBody, await self._context.body(request, optional=True))
         if caller.grant is not None and caller.grant.issuer == OPEN_ISSUER:
             raise forbidden("The first key is made beside the server: langlauf keys create --org ORG.")
         if not sent.name.isprintable():
@@ -75,7 +76,7 @@ class TokenHandler:
     async def create(self, request: Request, caller: Caller) -> Response:
         """Issue a token that reads this job for a while and, where requested, may cancel it."""
         refuse_unknown_parameters(request)
-        sent: TokenBody = convert(TokenBody, await self._context.body(request, optional=True))
+        sent: TokenBody = read_input(TokenBody, await self._context.body(request, optional=True))
         seconds = read_duration(sent.expires_in, "expires_in", longest=LONGEST_SECONDS) or USUAL_SECONDS
         if sent.cancel and Scope.CANCEL not in caller.scopes:
             raise forbidden("This key may not cancel, and so makes no token that may.")

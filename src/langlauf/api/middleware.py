@@ -171,7 +171,7 @@ def problem_of(error: Exception, scope: Scope) -> Problem:
         case Problem():
             problem = error
         case InvalidInput(field=field, message=message):
-            problem = bad_request(f"{field}: {message}" if field else message, field or None)
+            problem = bad_request(message, field or None)
         case HTTPException():
             problem = _from_starlette(error)
         case NoStreamSlot() | ResponseMemoryFull():

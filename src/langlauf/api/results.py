@@ -8,7 +8,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from langlauf.analysis.payload import LARGE_TEXT, run_in_thread
-from langlauf.api.context import ApiContext, convert
+from langlauf.analysis.schema import read_input
+from langlauf.api.context import ApiContext
 from langlauf.api.parameters import (
     choice_parameter,
     int_parameter,
@@ -177,7 +178,7 @@ class HoldHandlers:
     async def hold(self, request: Request, caller: Caller) -> Response:
         """Hold a result, with its job. Repeating it keeps the first holder."""
         refuse_unknown_parameters(request)
-        sent: HoldBody = convert(HoldBody, await self._context.body(request, optional=True))
+        sent: HoldBody = read_input(HoldBody, await self._context.body(request, optional=True))
         done = await self._holds.hold(caller, request.path_params["result_id"], sent.reason)
         if done is None:
             raise not_found()

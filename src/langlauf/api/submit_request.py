@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 
-from langlauf.analysis.schema import RESERVED
-from langlauf.api.context import convert
+from langlauf.analysis.schema import RESERVED, read_input
 from langlauf.api.request_schemas import AsyncMode, Options
 from langlauf.domain.instant import from_datetime
 from langlauf.problems import bad_request
@@ -27,7 +26,7 @@ def read_submit_request(
 ) -> tuple[SubmitRequest, AsyncMode]:
     """Return the submission and its mode of response; `checked` means that all values of the body are storable."""
     given = body.get("options")
-    mode = convert(Options, {} if given is None else given, "options.").async_mode
+    mode = read_input(Options, {} if given is None else given, "options.").async_mode
     options = mode.notify
     notify = (
         None

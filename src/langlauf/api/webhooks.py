@@ -8,8 +8,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from langlauf.analysis.schema import InvalidInput
-from langlauf.api.context import ApiContext, convert
+from langlauf.analysis.schema import InvalidInput, read_input
+from langlauf.api.context import ApiContext
 from langlauf.api.parameters import (
     choice_parameter,
     int_parameter,
@@ -68,7 +68,7 @@ class WebhookHandlers:
     async def create(self, request: Request, caller: Caller) -> Response:
         """Add an endpoint. Only this response contains its secret."""
         refuse_unknown_parameters(request)
-        sent: CreateWebhookBody = convert(CreateWebhookBody, await self._context.body(request, optional=True))
+        sent: CreateWebhookBody = read_input(CreateWebhookBody, await self._context.body(request, optional=True))
         made = await as_problem(
             self._webhooks.add(caller.org_id, sent.url, name=sent.name, subjects=sent.events or FINAL_SUBJECTS)
         )
@@ -89,7 +89,7 @@ class WebhookHandlers:
     async def change(self, request: Request, caller: Caller) -> Response:
         """Change the given fields. Switching off gives up pending messages; switching on resets the failures."""
         refuse_unknown_parameters(request)
-        sent: ChangeWebhookBody = convert(ChangeWebhookBody, await self._context.body(request, optional=True))
+        sent: ChangeWebhookBody = read_input(ChangeWebhookBody, await self._context.body(request, optional=True))
         changed = await self._webhooks.change(
             caller.org_id, _id(request), name=sent.name, subjects=sent.events, enabled=sent.enabled
         )
@@ -105,7 +105,7 @@ class WebhookHandlers:
     async def rotate(self, request: Request, caller: Caller) -> Response:
         """Create a new secret. Only this response contains it."""
         refuse_unknown_parameters(request)
-        sent: RotateBody = convert(RotateBody, await self._context.body(request, optional=True))
+        sent: RotateBody = read_input(RotateBody, await self._context.body(request, optional=True))
         made = await self._webhooks.rotate(caller.org_id, _id(request), overlap_seconds=_overlap(sent.overlap))
         if made is None:
             raise not_found()
@@ -128,7 +128,7 @@ class WebhookHandlers:
     async def replay(self, request: Request, caller: Caller) -> Response:
         """Send again what the endpoint did not accept."""
         refuse_unknown_parameters(request)
-        sent: ReplayBody = convert(ReplayBody, await self._context.body(request, optional=True))
+        sent: ReplayBody = read_input(ReplayBody, await self._context.body(request, optional=True))
         if await self._webhooks.one(caller.org_id, _id(request)) is None:
             raise not_found()
         enforce_own_rate_limit(self._context.rates, request, RateKind.REPLAY, caller.org_id, "Too many replays")

@@ -90,7 +90,7 @@ class ConnectionPolicy(msgspec.Struct, frozen=True, kw_only=True):
         """Raise `WebhookUrlRefused` for an address that must not be called."""
         check_address(target, address, self.allow)
         if target.port == self.own_port and (address.is_loopback or str(address) == self.own_host):
-            raise WebhookUrlRefused("the URL is this server's own: give that of another server")
+            raise WebhookUrlRefused("the URL is this server's own: give that of another server", "own")
 
 
 def tls_context(ca_file: str | None) -> ssl.SSLContext:

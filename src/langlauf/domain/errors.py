@@ -115,7 +115,15 @@ class AccessLost(LanglaufError):
 
 
 class WebhookUrlRefused(LanglaufError):
-    """Webhooks may not call this URL; the message says why, for the person who gave it."""
+    """Webhooks may not call this URL; the message says why, for the person who gave it.
+
+    `code` and `limit` say it to pages, which have their own words: `address` is not a URL that can be called.
+    """
+
+    def __init__(self, message: str, code: str = "address", limit: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.limit = limit
 
 
 class StoreError(LanglaufError):

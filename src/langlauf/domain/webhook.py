@@ -78,13 +78,13 @@ def read_webhook_url(text: str, allow: Sequence[Network] = (), *, own: str | Non
     """
     target = _read(text)
     if target.scheme not in _DEFAULT_PORTS:
-        raise WebhookUrlRefused("the URL must start with https://")
+        raise WebhookUrlRefused("the URL must start with https://", "https")
     if target.address is not None:
         check_address(target, target.address, allow)
     elif not allow:
         _check_outside(target)
     if own is not None and _same_server(target, own):
-        raise WebhookUrlRefused("the URL is this server's own: give that of another server")
+        raise WebhookUrlRefused("the URL is this server's own: give that of another server", "own")
     return target
 
 
@@ -92,9 +92,9 @@ def check_address(target: WebhookUrl, address: Address, allow: Sequence[Network]
     """Check an address that the host resolves to; `WebhookUrlRefused` says why it may not be called."""
     reason = refusal_reason(address, allow)
     if reason is not None:
-        raise WebhookUrlRefused(f"{target.host} is {reason}: {_ONLY_PUBLIC}")
+        raise WebhookUrlRefused(f"{target.host} is {reason}: {_ONLY_PUBLIC}", "inner", target.host)
     if not target.ordinary and not is_allowed(address, allow):
-        raise WebhookUrlRefused(_ordinary_reason(target))
+        raise _not_ordinary(target)
 
 
 def _same_server(target: WebhookUrl, own: str) -> bool:
@@ -110,15 +110,16 @@ def _same_server(target: WebhookUrl, own: str) -> bool:
 def _check_outside(target: WebhookUrl) -> None:
     """Refuse private names, and any scheme or port but the default, if the operator allows no ranges."""
     if not target.ordinary:
-        raise WebhookUrlRefused(_ordinary_reason(target))
+        raise _not_ordinary(target)
     if "." not in target.host or any(target.host == one or target.host.endswith(f".{one}") for one in _INNER_NAMES):
-        raise WebhookUrlRefused(f"{target.host} is a name of a private network: {_ONLY_PUBLIC}")
+        raise WebhookUrlRefused(f"{target.host} is a name of a private network: {_ONLY_PUBLIC}", "inner", target.host)
 
 
-def _ordinary_reason(target: WebhookUrl) -> str:
+def _not_ordinary(target: WebhookUrl) -> WebhookUrlRefused:
     if target.scheme != "https":
-        return "the URL must start with https://"
-    return f"the URL must use port {_DEFAULT_PORTS['https']}, not {target.port}"
+        return WebhookUrlRefused("the URL must start with https://", "https")
+    port = _DEFAULT_PORTS["https"]
+    return WebhookUrlRefused(f"the URL must use port {port}, not {target.port}", "port", str(port))
 
 
 def _read(text: str) -> WebhookUrl:
@@ -146,7 +147,7 @@ def _read(text: str) -> WebhookUrl:
 
 def _read_authority(text: str) -> tuple[str, Address | None, int | None]:
     if "@" in text:
-        raise WebhookUrlRefused("the URL must not have a user or a password")
+        raise WebhookUrlRefused("the URL must not have a user or a password", "user")
     parts = _AUTHORITY.fullmatch(text)
     if parts is None:
         raise WebhookUrlRefused("the host of the URL is malformed")

@@ -60,14 +60,14 @@ class NotifyValidator:
         try:
             target = read_mail_address(address)
         except ValueError as error:
-            raise InvalidInput(f"{_FIELD}.email", f"email {error}") from None
+            raise InvalidInput(f"{_FIELD}.email", f"email {error}", "mail") from None
         rules = self._settings.mail_rules
         if not domain_allowed(target, rules.domains):
-            raise InvalidInput(f"{_FIELD}.email", f"email: {MAIL_REFUSALS['domain']}")
+            raise InvalidInput(f"{_FIELD}.email", f"email: {MAIL_REFUSALS['domain']}", "mail_domain")
         if rules.only_listed:
             known = await self._store.tenant(org_id).mail_marks(normalized_address(target))
             if all(one.mark != "allowed" for one in known):
-                raise InvalidInput(f"{_FIELD}.email", f"email: {MAIL_REFUSALS['unlisted']}")
+                raise InvalidInput(f"{_FIELD}.email", f"email: {MAIL_REFUSALS['unlisted']}", "mail_unlisted")
         return Subscription(channel="email", target=target, lane=MAIL_LANE, language=language)
 
     async def _webhook(self, org_id: str, url: str) -> Subscription:
@@ -76,9 +76,9 @@ class NotifyValidator:
                 url, allowed_networks(self._settings.webhook_allow, org_id), own=self._settings.public_url
             )
         except WebhookUrlRefused as error:
-            raise InvalidInput(f"{_FIELD}.webhook", str(error)) from None
+            raise InvalidInput(f"{_FIELD}.webhook", str(error), error.code, error.limit) from None
         if not self._settings.webhook_secret:
             known = await self._store.tenant(org_id).endpoints()
             if not any(endpoint.url == target.url for endpoint in known):
-                raise InvalidInput(f"{_FIELD}.webhook", _UNSIGNED)
+                raise InvalidInput(f"{_FIELD}.webhook", _UNSIGNED, "unsigned")
         return Subscription(channel="webhook", target=target.url, lane=_lane_of(target.origin))

@@ -136,7 +136,7 @@ class WebhookService:
                 url, allowed_networks(self._settings.webhook_allow, org_id), own=self._settings.public_url
             )
         except WebhookUrlRefused as error:
-            raise InvalidInput("url", str(error)) from None
+            raise InvalidInput("url", str(error), error.code, error.limit) from None
         endpoint = WebhookEndpoint(
             org_id=org_id,
             endpoint_id=new_id(),

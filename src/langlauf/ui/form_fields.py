@@ -28,6 +28,8 @@ class FieldKind(StrEnum):
     CHOICE = "choice"
     #: a list, one value per line
     LINES = "lines"
+    #: a list of records, a row of fields for each
+    ROWS = "rows"
     #: anything that has no form of its own
     JSON = "json"
 
@@ -60,6 +62,8 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
     limits: dict[str, str] = {}
     #: the kind of the values in a list
     item: FieldKind = FieldKind.TEXT
+    #: the fields of a record in a list
+    columns: tuple["FormField", ...] = ()
     #: whether the name suggests a secret, which the page hides while it is typed
     secret: bool = False
 
@@ -74,6 +78,26 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
         return self.title or in_words(self.name)
 
     @property
+    def unchecked(self) -> "FormField":
+        """The same field, which a browser lets pass empty: a row that is not filled in does not count."""
+        return msgspec.structs.replace(self, required=False)
+
+    def row(self, number: int) -> list["FormField"]:
+        """Return the fields of one record."""
+        prefix = f"{self.html_name}.{number}"
+        return [msgspec.structs.replace(column, prefix=prefix) for column in self.columns]
+
+    def row_count(self, texts: Mapping[str, str]) -> int:
+        """Return how many rows the texts of a form have."""
+        start = f"{self.html_name}."
+        numbers = (name.removeprefix(start).partition(".")[0] for name in texts if name.startswith(start))
+        return max((int(number) + 1 for number in numbers if _ROW_NUMBER.fullmatch(number)), default=0)
+
+    def shown_rows(self, texts: Mapping[str, str]) -> list[list["FormField"]]:
+        """Return the rows to show: those that are filled in, and room for more."""
+        return [self.row(number) for number in range(max(self.row_count(texts), FEWEST_ROWS))]
+
+    @property
     def from_file(self) -> bool:
         """Whether the field can be filled from a file."""
         return self.kind in (FieldKind.LONG, FieldKind.LINES, FieldKind.JSON)
@@ -81,13 +105,36 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
 
 #: The value of a checked box.
 CHECKED = "on"
+#: Rows of an empty list, and rows that are added at once.
+FEWEST_ROWS = 2
+#: A longer list is shown as JSON.
+MAX_SHOWN_ROWS = 50
+_MAX_COLUMNS = 8
+_ROW_NUMBER = re.compile(r"\d{1,4}", re.ASCII)
+_COLUMN_KINDS = (FieldKind.TEXT, FieldKind.DATE, FieldKind.WHOLE, FieldKind.NUMBER, FieldKind.CHOICE, FieldKind.FLAG)
+#: Kinds that are empty in a row that was not filled in.
+TYPED_KINDS = (FieldKind.TEXT, FieldKind.DATE, FieldKind.WHOLE, FieldKind.NUMBER)
+
+
+def field_texts(field: FormField, value: Any) -> dict[str, str]:
+    """Return a value as texts by HTML name: one, or one per field of each record."""
+    if field.kind is not FieldKind.ROWS:
+        return {field.html_name: "" if value is None else field_text(field.kind, value)}
+    rows = value if isinstance(value, list | tuple) else []
+    if len(rows) > MAX_SHOWN_ROWS:
+        return {field.html_name: _json_text(value)}
+    texts: dict[str, str] = {}
+    for number, row in enumerate(rows):
+        for cell in field.row(number):
+            texts |= field_texts(cell, row.get(cell.name) if isinstance(row, Mapping) else None)
+    return texts
 
 
 def field_text(kind: FieldKind, value: Any) -> str:
     """Return a value as the text of a field; JSON where it does not fit the kind."""
     if kind is FieldKind.FLAG:
         return CHECKED if value is True else ""
-    if kind in (FieldKind.JSON, FieldKind.CHOICE):
+    if kind in (FieldKind.JSON, FieldKind.CHOICE, FieldKind.ROWS):
         return _json_text(value)
     if kind is FieldKind.LINES and isinstance(value, list | tuple | set | frozenset):
         return "\n".join(_plain_text(item) for item in value)
@@ -129,8 +176,11 @@ def _form_field(name: str, field: Schema, components: Mapping[str, Schema], *, r
     schema, nullable = _resolve(field, components)
     kind = _field_kind(schema, nullable=nullable)
     item = _item_kind(schema, components)
+    columns = _row_columns(schema, components)
     if kind is FieldKind.JSON and item is not None:
         kind = FieldKind.LINES
+    elif kind is FieldKind.JSON and columns:
+        kind = FieldKind.ROWS
     examples = tuple(field_text(kind, example) for example in schema.get("examples", ()))
     return FormField(
         name=name,
@@ -139,11 +189,12 @@ def _form_field(name: str, field: Schema, components: Mapping[str, Schema], *, r
         nullable=nullable,
         title=field.get("title", ""),
         description=schema.get("description", ""),
-        initial=field_text(kind, schema["default"]) if schema.get("default") is not None else "",
+        initial=field_text(kind, schema["default"]) if schema.get("default") not in (None, []) else "",
         examples=tuple(dict.fromkeys(example for example in examples if example)),
         choices=_field_choices(schema),
         limits=_html_limits(kind, schema),
         item=item or FieldKind.TEXT,
+        columns=columns if kind is FieldKind.ROWS else (),
         secret=kind is FieldKind.TEXT and is_secret_name(name),
     )
 
@@ -195,6 +246,26 @@ def _item_kind(schema: Schema, components: Mapping[str, Schema]) -> FieldKind | 
         FieldKind.WHOLE: kind,
         FieldKind.NUMBER: kind,
     }.get(kind)
+
+
+def _row_columns(schema: Schema, components: Mapping[str, Schema]) -> tuple[FormField, ...]:
+    """Return the fields of the records of a list, where each fits into one line; else none."""
+    items = schema.get("items")
+    if schema.get("type") != "array" or not isinstance(items, Mapping):
+        return ()
+    inner, nullable = _resolve(items, components)
+    if nullable or inner.get("type") != "object" or not inner.get("properties"):
+        return ()
+    if any(_kind_of(field, components) not in _COLUMN_KINDS for field in inner["properties"].values()):
+        return ()
+    columns = tuple(form_fields(inner, components))
+    typed = any(column.kind in TYPED_KINDS for column in columns)
+    return columns if typed and len(columns) <= _MAX_COLUMNS else ()
+
+
+def _kind_of(field: Schema, components: Mapping[str, Schema]) -> FieldKind:
+    schema, nullable = _resolve(field, components)
+    return _field_kind(schema, nullable=nullable)
 
 
 def _field_choices(schema: Schema) -> tuple[FieldChoice, ...]:

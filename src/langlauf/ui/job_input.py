@@ -13,7 +13,7 @@ from langlauf.domain.job import JobRecord
 from langlauf.domain.redact import redact, redact_json
 from langlauf.domain.state import Status
 from langlauf.service.read import Reads
-from langlauf.ui.form_fields import FormField, field_text
+from langlauf.ui.form_fields import FormField, field_texts
 from langlauf.ui.formatting import JsonExcerpt, json_excerpt
 from langlauf.ui.page_request import PageRequest
 from langlauf.ui.views.raw_json import NULL, is_hidden, is_text, members, parse_raw, raw_text
@@ -136,11 +136,12 @@ async def find_earlier_job(reads: Reads, caller: Caller, job_id: str) -> Prefill
 
 def prefilled_fields(fields: list[FormField], earlier: PrefillSource) -> tuple[dict[str, str], list[str]]:
     """Return the text of every field, and the fields left empty because they look like secrets."""
-    texts, hidden = {}, []
+    texts: dict[str, str] = {}
+    hidden: list[str] = []
     for field in fields:
         value = earlier.input.get(field.name)
         if redact_json({field.name: value}) != {field.name: value}:
             hidden.append(field.html_name)
             value = None
-        texts[field.html_name] = "" if value is None else field_text(field.kind, value)
+        texts |= field_texts(field, value)
     return texts, hidden

@@ -56,6 +56,8 @@ NAVIGATION: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("docs", ("docs",)),
     ("problems", ("problems",)),
 )
+#: Pages that everybody needs; the head shows the others behind `More`.
+PEOPLE_PAGES = ("start", "jobs", "inbox")
 #: The scope a link is shown for, where it is not `read`.
 REQUIRED_SCOPE = {"webhooks": "admin"}
 #: The key after `g` that opens a page.
@@ -219,6 +221,7 @@ class PageRenderer:
             "pages": [
                 page for page in NAVIGATION if page[0] not in REQUIRED_SCOPE or request.allows(REQUIRED_SCOPE[page[0]])
             ],
+            "people_pages": PEOPLE_PAGES,
             "max_unread": MAX_UNREAD_COUNT,
             "keys": SHORTCUT_KEYS,
             "now": machine_time(now),

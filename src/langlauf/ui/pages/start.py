@@ -14,7 +14,7 @@ from langlauf.domain.job import JobRecord
 from langlauf.domain.read_models import JobFilter
 from langlauf.problems import not_found
 from langlauf.service.control import NotTerminal
-from langlauf.ui.form_fields import field_text
+from langlauf.ui.form_fields import FEWEST_ROWS, field_text
 from langlauf.ui.form_validation import FormFieldError
 from langlauf.ui.formatting import display_state
 from langlauf.ui.job_input import PrefillSource, faulty_field, find_earlier_job, job_subjects, prefilled_fields
@@ -111,9 +111,14 @@ class StartPage:
         if "resume" in fields:
             return await self._resume(request, caller, fields["resume"], key)
         card = self._offer(fields.get("analysis", ""))
+        if "example" in fields:
+            fields = card.with_examples(fields)
         values = read_form_input(card, fields, self._context.settings.max_depth)
         outcome = SubmitOutcome(errors=values.errors, status=400)
-        if not values.errors:
+        if "rows" in fields:
+            values.texts.update(_more_rows(card, values.texts, fields["rows"]))
+            outcome = SubmitOutcome()
+        elif not values.errors:
             body = request_body(card, values.values, fields)
             outcome = await submit_job(self._context.services.submissions, caller, body, key, request.language.code)
         if outcome.job is not None:
@@ -198,6 +203,15 @@ class StartPage:
             for view in page.views
         ]
         return {"lines": lines, "more": page.after is not None}
+
+
+def _more_rows(card: AnalysisCard, texts: Mapping[str, str], html_name: str) -> dict[str, str]:
+    """Return the texts of empty rows below those that a list of records has."""
+    found = next((one for one in card.form_fields if one.html_name == html_name and one.columns), None)
+    if found is None:
+        return {}
+    last = max(found.row_count(texts), FEWEST_ROWS) + FEWEST_ROWS - 1
+    return {cell.html_name: "" for cell in found.row(last)}
 
 
 def _blank_form(card: AnalysisCard | None) -> FormState:

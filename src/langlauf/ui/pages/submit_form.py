@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from langlauf.analysis.input_flaw import FlawCode
 from langlauf.analysis.registry import Analysis, Registry
 from langlauf.analysis.schema import InvalidInput
 from langlauf.api.context import ApiContext
@@ -26,16 +27,15 @@ from langlauf.ui.form_fields import CHECKED, FieldChoice, FieldKind, FormField, 
 from langlauf.ui.form_validation import (
     FormFieldError,
     FormValues,
-    field_error,
-    mail_address_error,
+    input_error,
     read_form_values,
-    webhook_url_error,
 )
 from langlauf.ui.job_input import curl_command
 from langlauf.ui.page_request import PageRequest
 from langlauf.ui.pages.reference import SchemaField, schema_fields
 
 _REF = "#/components/schemas/{name}"
+_MAX_EXAMPLE_LABEL = 40
 
 
 class AnalysisCard(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +57,20 @@ class AnalysisCard(msgspec.Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         """The name of the analysis."""
         return self.analysis.name
+
+    @property
+    def example_text(self) -> str | None:
+        """The example that one click starts; empty where it is not one short text, None where there is none."""
+        required = [field for field in self.form_fields if field.required and not field.nullable]
+        if not required or any(not field.examples for field in required):
+            return None
+        text = required[0].examples[0]
+        return text if len(required) == 1 and len(text) <= _MAX_EXAMPLE_LABEL and "\n" not in text else ""
+
+    def with_examples(self, fields: Mapping[str, str]) -> dict[str, str]:
+        """Return a submitted form whose empty required fields have their examples."""
+        empty = [one for one in self.form_fields if one.required and not fields.get(one.html_name, "").strip()]
+        return {**fields, **{one.html_name: one.examples[0] for one in empty if one.examples}}
 
 
 def analysis_cards(registry: Registry) -> list[AnalysisCard]:
@@ -205,9 +219,11 @@ async def submit_job(
             order = replace(order, notify=replace(order.notify, language=language))
         submitted = await submissions.submit(caller, order)
     except InvalidInput as error:
-        return _invalid_outcome(error.field, error.message)
+        return _invalid_outcome(error.field, input_error(error))
     except Problem as problem:
-        return _invalid_outcome(problem.members.get("field", ""), problem.message)
+        field = problem.members.get("field", "")
+        name = "duration" if field == TIMEOUT.name else FlawCode.OTHER
+        return _invalid_outcome(field, FormFieldError(name, {"limit": problem.message}))
     except (Overloaded, StoreUnavailable):
         return SubmitOutcome(refused="unavailable", status=503, headers={"Retry-After": "5"})
     return submit_outcome(submitted)
@@ -225,7 +241,7 @@ def submit_outcome(submitted: object) -> SubmitOutcome:
     return SubmitOutcome(refused="idempotency_mismatch", status=422)
 
 
-def _invalid_outcome(field: str, message: str) -> SubmitOutcome:
+def _invalid_outcome(field: str, error: FormFieldError) -> SubmitOutcome:
     """Return an error beside the field that the API names, or at the top of the form."""
     first, last = re.split(r"[.\[]", field)[0], field.rpartition(".")[2]
     options = [
@@ -233,7 +249,4 @@ def _invalid_outcome(field: str, message: str) -> SubmitOutcome:
         for one in (*OPTION_FIELDS, *NOTIFY_FIELDS)
         if one.name == last and first in ("options", TIMEOUT.name)
     ]
-    error = webhook_url_error(message) if options == [WEBHOOK.html_name] else field_error(message)
-    if options == [EMAIL.html_name]:
-        error = mail_address_error(message)
     return SubmitOutcome(errors={(options or [f"in.{first}" if first else ""])[0]: error}, status=400)

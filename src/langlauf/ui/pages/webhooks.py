@@ -37,7 +37,7 @@ from langlauf.service.webhooks import (
     TooManyEndpoints,
     endpoint_health,
 )
-from langlauf.ui.form_validation import webhook_url_error
+from langlauf.ui.form_validation import input_error
 from langlauf.ui.page_request import PageRequest
 from langlauf.ui.renderer import PageRenderer
 from langlauf.ui.responses import see_other
@@ -234,7 +234,7 @@ def _delivery_row(message: Notification, endpoints: list[WebhookEndpoint]) -> De
 def _field_error(request: PageRequest, error: InvalidInput) -> str:
     """Return the error of a field."""
     if error.field == "url":
-        return webhook_url_error(error.message).message(request.language)
+        return input_error(error).message(request.language)
     if error.field == "name":
         return request.language.text("webhooks.error.name", most=LONGEST_KEY_NAME)
     return request.language.text("webhooks.events.none")

@@ -1,4 +1,4 @@
-// Comfort for forms made from schemas: texts out of files, and one submission for two clicks.
+// Comfort for forms made from schemas: texts out of files, further rows, and one submission for two clicks.
 
 /** Puts a file's text into a field, or says why not. */
 async function fill(field, file, told) {
@@ -49,8 +49,34 @@ function offerFile(field) {
   field.after(row);
 }
 
+/** Adds an empty row to a list of records; without a script the server does it. */
+function addRow(button) {
+  const list = document.getElementById(button.value);
+  const number = list.children.length;
+  const row = list.lastElementChild.cloneNode(true);
+  const renamed = (text) => text.replace(`${button.value}.${number - 1}.`, `${button.value}.${number}.`);
+  for (const part of row.querySelectorAll("[id], [for], [name], [list]")) {
+    for (const name of ["id", "for", "name", "list"]) {
+      if (part.hasAttribute(name)) part.setAttribute(name, renamed(part.getAttribute(name)));
+    }
+    for (const name of ["aria-invalid", "aria-describedby"]) part.removeAttribute(name);
+    if (part.type === "checkbox") part.checked = false;
+    else if (part.tagName === "INPUT") part.value = "";
+  }
+  row.querySelectorAll(".error").forEach((error) => error.remove());
+  row.querySelectorAll(".wrong").forEach((cell) => cell.classList.remove("wrong"));
+  const legend = row.querySelector("legend");
+  legend.textContent = legend.textContent.replace(/\d+/, number + 1);
+  list.append(row);
+  row.querySelector("input, select").focus();
+}
+
 function sentOnce(event) {
   const form = event.target;
+  if (event.submitter?.name === "rows") {
+    event.preventDefault();
+    return addRow(event.submitter);
+  }
   if (form.dataset.sent) return event.preventDefault();
   form.dataset.sent = "yes";
 }

@@ -126,6 +126,19 @@ async function switchTheme(event) {
   await fetch(form.action, { method: "POST", body: new URLSearchParams({ theme }), redirect: "manual" }).catch(() => {});
 }
 
+// Pages behind "More" ---------------------------------------------------------------------------------------------
+
+const more = document.querySelector(".more-pages");
+
+function closeMore(event) {
+  if (!more.open || (event.type === "keydown" && event.key !== "Escape")) return;
+  if (event.type === "click" && more.contains(event.target)) return;
+  if (more.contains(document.activeElement)) more.querySelector("summary").focus();
+  more.open = false;
+}
+
+if (more) for (const kind of ["click", "keydown"]) document.addEventListener(kind, closeMore);
+
 readClock();
 showTimes();
 sayZone();
