@@ -11,7 +11,7 @@ import msgspec
 from langlauf.analysis.conversion import Entries, Members, Unstorable, convert_once
 from langlauf.domain.errors import LanglaufError, ResultTooLarge, ResultUnstorable
 from langlauf.domain.redact import exception_text, without_paths
-from langlauf.domain.text import pointer_to, scalar_flaw, string_flaw
+from langlauf.domain.text import LARGEST_INTEGER, SMALLEST_INTEGER, pointer_to, scalar_flaw, string_flaw
 
 #: Results may be nested deeper than requests; this bounds what readers must handle.
 DEEPEST_RESULT = 500
@@ -29,6 +29,8 @@ _CONTAINERS = frozenset({dict, list, tuple, Members, Entries})
 
 def to_json_value(value: Any, largest: int) -> Any:
     """Return the value in JSON types; otherwise raise, with a JSON pointer to the part that has no form in JSON."""
+    if value is None or type(value) is bool or (type(value) is int and SMALLEST_INTEGER <= value <= LARGEST_INTEGER):
+        return value
     return _Walk(largest).run(value)
 
 

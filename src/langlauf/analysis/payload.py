@@ -162,6 +162,8 @@ class EncodedResult(NamedTuple):
 
 def encode_result(result: Any, largest: int) -> EncodedResult:
     """Return a function's result with its summary, if any, and its views."""
+    if result is None or type(result) in (str, int, float, bool):
+        return EncodedResult(encode(result, largest))
     given = result if isinstance(result, Result) else Result(result)
     summary = given.summary
     if summary is None and isinstance(given.payload, Mapping):

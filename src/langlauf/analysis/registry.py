@@ -77,16 +77,16 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     transient_references: tuple[str, ...] = ()
     #: its description as a tool of agents; None hides it from them
     tool: ToolOptions | None = None
+    #: whether it is a plain `def`, which runs in a process of its own; follows from the function
+    plain: bool = False
 
     @property
     def title(self) -> str:
         """What people read instead of its name."""
         return self.wording.title or self.name
 
-    @property
-    def plain(self) -> bool:
-        """Whether it is a plain `def`, which runs in a process of its own."""
-        return not inspect.iscoroutinefunction(self.function)
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "plain", not inspect.iscoroutinefunction(self.function))
 
 
 def _check_rules(analysis: Analysis) -> None:

@@ -11,6 +11,9 @@ from typing import NamedTuple
 class Status(StrEnum):
     """The state of a job. The same word is in the row, in the log and in the API."""
 
+    #: that of `Enum` is computed in Python, for every look-up by state
+    __hash__ = str.__hash__
+
     QUEUED = "queued"
     """Accepted and on disk; a claim or a cancel moves it on."""
     RUNNING = "running"

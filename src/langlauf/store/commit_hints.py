@@ -1,6 +1,6 @@
 """Wake-ups after a commit. They are sent by the commit itself: the caller may be gone."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from langlauf.domain.attempt import ClaimRequest, WriteResult
@@ -30,6 +30,34 @@ class CommitHints(Protocol):
 
     def org_changed(self, org_ids: Iterable[str]) -> None:
         """Signal that jobs of these orgs may have changed."""
+
+
+def announce_batch(hints: CommitHints, done: Sequence[tuple[object, object]]) -> None:
+    """Send the wake-ups that follow from the operations of a batch and their answers: what most of them say, once."""
+    jobs: list[str] = []
+    orgs: set[str] = set()
+    accepted = False
+    for operation, answer in done:
+        if type(operation) is NewJob:
+            if type(answer) is Accepted:
+                accepted = True
+                orgs.add(operation.job.org_id)
+        elif type(operation) is Recording and type(operation.write) not in _GIVEN_BACK:
+            if answer:
+                jobs.append(operation.lease.job_id)
+                orgs.add(operation.lease.org_id)
+        else:
+            announce(hints, operation, answer)
+    if jobs:
+        hints.changed(jobs)
+    if orgs:
+        hints.org_changed(orgs)
+    if accepted:
+        hints.work()
+
+
+#: Ends of attempts after which their job may start again.
+_GIVEN_BACK = frozenset({Retry, Released, Crashed})
 
 
 def announce(hints: CommitHints, operation: object, answer: object) -> None:

@@ -39,9 +39,10 @@ MOST_WAITING = 10_000
 _LARGE = 1_048_576
 #: Low-priority operations yield to at most so many other batches, so that they run also under constant load.
 _MOST_PASSED = 20
-#: Rounds of the event loop before a batch begins, so that more operations join: one wake-up brings submissions and, a
-#: round later, the claim for them.
-_ROUNDS = 2
+#: Rounds of the event loop without a new operation before a batch begins: what follows from the batch before joins it,
+#: such as new submissions and the ends of jobs that were claimed. However many come, it begins after a few.
+_QUIET_ROUNDS = 4
+_MOST_ROUNDS = 16
 
 
 class BatchPace:
@@ -61,7 +62,7 @@ class BatchPace:
 class GroupCommit(Generic[Operation, Answer]):
     """Collects operations and runs them batch by batch; an answer that is an exception is raised to its caller.
 
-    `done` is called for each operation that succeeded, also where its caller was cancelled meanwhile.
+    `done` is called with the operations of a batch that succeeded, also where their callers were cancelled meanwhile.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class GroupCommit(Generic[Operation, Answer]):
         run: Callable[[Sequence[Operation]], Awaitable[Sequence[Answer | Exception]]],
         *,
         name: str,
-        done: Callable[[Operation, Answer], None] = lambda _, __: None,
+        done: Callable[[Sequence[tuple[Operation, Answer]]], None] = lambda _: None,
         largest: int = LARGEST_BATCH,
         pace: BatchPace | None = None,
         size: Callable[[Operation], int] = lambda _: 0,
@@ -123,12 +124,21 @@ class GroupCommit(Generic[Operation, Answer]):
     async def _run_batches(self) -> None:
         try:
             while self._waiting or self._large or self._later:
-                for _ in range(_ROUNDS):
-                    await asyncio.sleep(0)
+                await self._gather()
                 await self._run_one(self._next_batch())
         finally:
             self._drain = None
             self._small_first = True
+
+    async def _gather(self) -> None:
+        """Wait while the event loop brings more operations."""
+        quiet = 0
+        for _ in range(_MOST_ROUNDS):
+            known = self.waiting
+            await asyncio.sleep(0)
+            quiet = quiet + 1 if self.waiting == known else 0
+            if quiet == _QUIET_ROUNDS:
+                return
 
     def _next_batch(self) -> list[tuple[Operation, asyncio.Future[Answer]]]:
         if self._later and (not self.waiting or self._passed >= _MOST_PASSED):
@@ -152,17 +162,18 @@ class GroupCommit(Generic[Operation, Answer]):
             answers = [error] * len(batch)
         BATCHES.observe(monotonic() - began, self.queue)
         BATCH_SIZES.observe(len(batch), self.queue)
+        done: list[tuple[Operation, Answer]] = []
         for (operation, future), answer in zip(batch, answers, strict=True):
             if not isinstance(answer, Exception):
-                self._done(operation, answer)
-            elif isinstance(answer, StoreUnavailable):
-                REFUSED.add(self.queue)
-            if future.done():  # its caller was cancelled; the operation counts all the same
+                done.append((operation, answer))  # also where its caller was cancelled
+                if not future.done():
+                    future.set_result(answer)
                 continue
-            if isinstance(answer, Exception):
+            if isinstance(answer, StoreUnavailable):
+                REFUSED.add(self.queue)
+            if not future.done():
                 future.set_exception(answer)
-            else:
-                future.set_result(answer)
+        self._done(done)
 
 
 def rounds(batch: Sequence[Operation], keys: Callable[[Operation], Sequence[Hashable]]) -> list[list[int]]:

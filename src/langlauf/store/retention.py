@@ -190,8 +190,15 @@ class _Run:
 
     def _note_failure(self, kind: Kind, found: RetirableJob, error: StoreError) -> None:
         self._failures += 1
-        what = {"duty": "retention", "kind": kind, "org_id": found.org_id, "job_id": found.job_id}
-        log_event(LogEvent.MAINTENANCE_FAILED, logging.ERROR, error=None, **what, reason=str(error))
+        log_event(
+            LogEvent.MAINTENANCE_FAILED,
+            logging.ERROR,
+            duty="retention",
+            kind=kind,
+            org_id=found.org_id,
+            job_id=found.job_id,
+            reason=str(error),
+        )
         if self._failures >= _MOST_FAILURES:
             self.raise_failures()
 

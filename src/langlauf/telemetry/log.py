@@ -4,8 +4,9 @@ import json
 import logging
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 
 from langlauf.clock import SystemClock
 from langlauf.domain.errors import StoreUnhealthy
@@ -23,6 +24,9 @@ TRACE = "trace"
 
 class LogEvent(StrEnum):
     """The events. The value is the message of the log line and the label of its counter."""
+
+    #: that of `Enum` is computed in Python, at every count
+    __hash__ = str.__hash__
 
     SERVER_STARTED = "server_started"
     SERVER_STOPPED = "server_stopped"
@@ -74,10 +78,28 @@ class LogEvent(StrEnum):
 EVENT_COUNTS: Counter[LogEvent] = Counter()
 
 
-def log_event(event: LogEvent, level: int = logging.INFO, *, error: BaseException | None = None, **fields: Any) -> None:
-    """Log an event with its fields, and count it."""
+class WithFacts(Protocol):
+    """Something that log lines are about."""
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """Return its ids."""
+
+
+def log_event(
+    event: LogEvent,
+    level: int = logging.INFO,
+    *,
+    error: BaseException | None = None,
+    about: WithFacts | None = None,
+    **fields: Any,
+) -> None:
+    """Log an event with its fields and the facts of what it is about, and count it."""
     EVENT_COUNTS[event] += 1
-    _log.log(level, event, extra={"fields": fields}, exc_info=error)
+    if _log.isEnabledFor(level):
+        if about is not None:
+            fields |= about.facts
+        _log.log(level, event, extra={"fields": fields}, exc_info=error)
 
 
 def log_store_failure(error: Exception, *, otherwise: str = "no answer", trace: bool = False, **fields: Any) -> None:

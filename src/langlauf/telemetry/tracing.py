@@ -10,7 +10,7 @@ Attributes are ids and names only: no input, no result, no error text.
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from langlauf.domain.errors import SettingsError
@@ -31,10 +31,18 @@ _FLUSH_MILLISECONDS = 5_000
 class TraceSpan:
     """An open span. Without tracing it does nothing but pass on the trace context of its parent."""
 
+    __slots__ = ("_span", "trace")
+
     def __init__(self, parent: Trace | None, span: "api.Span | None" = None) -> None:
         #: the trace context for child spans, here and in other processes
         self.trace = parent if span is None else _trace_of(span)
         self._span = span
+
+    def __enter__(self) -> "TraceSpan":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the span open: only `start_span` ends one."""
 
     def set_attributes(self, **attributes: str | float) -> None:
         """Set attributes, with the prefix `langlauf.`."""
@@ -100,17 +108,27 @@ def end_tracing() -> None:
         provider.shutdown()
 
 
-@contextmanager
+def is_tracing() -> bool:
+    """Whether spans are recorded."""
+    return _Tracing.tracer is not None
+
+
 def start_span(
     name: str, parent: Trace | None, kind: Kind = "internal", **attributes: str | float
-) -> Iterator[TraceSpan]:
+) -> AbstractContextManager[TraceSpan]:
     """Open a span for the duration of the block, and make it the current one."""
     if _Tracing.tracer is None:
-        yield TraceSpan(parent)
-        return
+        return TraceSpan(parent)
+    return _open_span(_Tracing.tracer, name, parent, kind, attributes)
+
+
+@contextmanager
+def _open_span(
+    tracer: "api.Tracer", name: str, parent: Trace | None, kind: Kind, attributes: Mapping[str, Any]
+) -> Iterator[TraceSpan]:
     from opentelemetry.trace import use_span
 
-    made = _start(_Tracing.tracer, name, parent, kind, attributes, None)
+    made = _start(tracer, name, parent, kind, attributes, None)
     # Of an exception only its type is recorded: its text may hold private data.
     with use_span(made, end_on_exit=True, record_exception=False, set_status_on_exception=False):
         span = TraceSpan(parent, made)

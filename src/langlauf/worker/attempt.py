@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -16,7 +16,7 @@ from langlauf.domain.attempt import Checkpoint, Claim, Partial, Progress, WriteR
 from langlauf.domain.errors import StaleAttempt, StoreUnavailable
 from langlauf.settings import Settings
 from langlauf.telemetry.log import LogEvent, log_event
-from langlauf.telemetry.tracing import TraceSpan, now_ns, record_span, start_span, trace_from
+from langlauf.telemetry.tracing import TraceSpan, is_tracing, now_ns, record_span, start_span, trace_from
 from langlauf.worker.attempt_store import AttemptStore, find_previous_result
 from langlauf.worker.parallel_map import Executor, ParallelMap
 from langlauf.worker.processes.pool import ProcessPool
@@ -73,9 +73,10 @@ class RunningAttempt:
         self._chunk_starts: dict[str, int] = {}
         self.transient_references = analysis.transient_references
         self.cancel_reason: str | None = None
-        self.stop_requested: asyncio.Future[StopReason] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self.stop_requested: asyncio.Future[StopReason] = loop.create_future()
         #: done when the end is written or given up: a function that still runs is abandoned
-        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.over: asyncio.Future[None] = loop.create_future()
         self._analysis = analysis
         self._store = store
         self._pool = pool
@@ -103,9 +104,12 @@ class RunningAttempt:
         """The W3C tracestate that belongs to it."""
         return self.trace.tracestate if self.trace else None
 
-    @contextmanager
-    def traced(self, **facts: str) -> Iterator[TraceSpan]:
+    def traced(self, **facts: str) -> AbstractContextManager[TraceSpan]:
         """Record the attempt as a span, the parent of its chunks."""
+        return self._open_span(**facts) if is_tracing() else TraceSpan(self.trace)
+
+    @contextmanager
+    def _open_span(self, **facts: str) -> Iterator[TraceSpan]:
         ids: dict[str, str | float] = {"job_id": self.job_id, "org_id": self.org_id, "attempt": self.number}
         with start_span("attempt", self.trace, "consumer", **ids, **facts) as span:
             self.trace = span.trace
@@ -182,7 +186,7 @@ class RunningAttempt:
             record_span("chunk", self.trace, self._chunk_starts.pop(write.key, 0), key=write.key, job_id=self.job_id)
         elif answer > self._reached:
             self._reached = answer
-            log_event(LogEvent.JOB_LIMIT_REACHED, logging.WARNING, limit=_LIMITS[answer], **self.facts)
+            log_event(LogEvent.JOB_LIMIT_REACHED, logging.WARNING, limit=_LIMITS[answer], about=self)
             if isinstance(write, Partial):
                 # The partial result did not fit; its progress may still be written.
                 await self.write(write)

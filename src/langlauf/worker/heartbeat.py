@@ -74,7 +74,9 @@ class Heartbeat(BackgroundLoop):
     @property
     def late(self) -> bool:
         """Whether a renewal is overdue, because the event loop was blocked or the store was slow."""
-        return any(attempt.seconds_left < _LATE * self._lease_seconds for attempt in self._with_lease())
+        # One renewal is for all leases: the oldest attempt that has one tells for the rest.
+        oldest = next((attempt for attempt in self._attempts() if not attempt.lost), None)
+        return oldest is not None and oldest.seconds_left < _LATE * self._lease_seconds
 
     async def beat(self) -> None:
         """Renew the leases. Attempts whose lease cannot be renewed are stopped before it expires."""
@@ -195,7 +197,8 @@ class Watchdog(BackgroundLoop):
         self._supervisor = supervisor
         self._lease_seconds = lease_seconds
         self._attempts = attempts
-        self._watched = False
+        #: whether the supervisor watches, and for attempts that hold a lease
+        self._watched = self._watched_leases = False
 
     async def start(self) -> None:
         """Install the handlers of the supervisor's signals, and start."""
@@ -205,16 +208,24 @@ class Watchdog(BackgroundLoop):
             interrupt_after(_SHORTEST_BLOCK * self._lease_seconds)
         await super().start()
 
-    def beat(self) -> None:
-        """Send a heartbeat. Also called right after a claim: a new attempt may block the loop with its first line."""
-        attempts = self._attempts()
-        if attempts or self._watched:
-            self._supervisor.watch(self._deadlines(attempts) if attempts else None)
-        self._watched = bool(attempts)
+    def claimed(self) -> None:
+        """Let the supervisor watch new attempts: one may block the loop with its first line.
 
-    def _deadlines(self, attempts: Collection[RunningAttempt]) -> tuple[float, float]:
-        """Return after how much silence the code in the loop is interrupted, and the worker is ended."""
+        Where it watches leases already, their deadlines are earlier, and the next heartbeat brings new ones.
+        """
+        if not self._watched_leases:
+            self.beat()
+
+    def beat(self) -> None:
+        """Send a heartbeat."""
+        attempts = self._attempts()
         held = [attempt for attempt in attempts if not attempt.lost]
+        if attempts or self._watched:
+            self._supervisor.watch(self._deadlines(held) if attempts else None)
+        self._watched, self._watched_leases = bool(attempts), bool(held)
+
+    def _deadlines(self, held: Collection[RunningAttempt]) -> tuple[float, float]:
+        """Return after how much silence the code in the loop is interrupted, and the worker is ended."""
         if not held:
             deadline = max(_STOPPING * self._lease_seconds, _STOPPING_SECONDS)
             return deadline / 2, deadline

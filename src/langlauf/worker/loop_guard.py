@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Awaitable, Coroutine, Generator
 from contextvars import ContextVar
 from pathlib import Path
-from types import FrameType
+from types import CoroutineType, FrameType
 from typing import Any, NamedTuple, TypeVar, cast
 
 from langlauf.clock import monotonic
@@ -26,7 +26,7 @@ from langlauf.domain.outcome import Crashed
 
 T = TypeVar("T")
 #: Job and attempt, set in the context of an attempt, and thereby in every task that its code starts.
-INSIDE_ATTEMPT: ContextVar[str | None] = ContextVar("langlauf_inside_attempt", default=None)
+INSIDE_ATTEMPT: ContextVar[bytes | None] = ContextVar("langlauf_inside_attempt", default=None)
 #: The signal that interrupts; ignored by default in programs that do not handle it.
 INTERRUPT = signal.SIGURG
 _NAME_BYTES = 120
@@ -83,7 +83,7 @@ def _name(job_id: str, attempt: int) -> bytes:
 
 def enter_attempt(job_id: str, attempt: int) -> None:
     """Mark this task, and those that it starts, as part of an attempt."""
-    INSIDE_ATTEMPT.set(_name(job_id, attempt).decode(errors="replace"))
+    INSIDE_ATTEMPT.set(_name(job_id, attempt))
 
 
 class _TrackedSteps:
@@ -126,9 +126,10 @@ class _TrackedSteps:
 
 async def contain(awaitable: Awaitable[T]) -> T:
     """Await an awaitable of an attempt; `SystemExit` and `KeyboardInterrupt` become a `RuntimeError`."""
-    coroutine = awaitable if isinstance(awaitable, Coroutine) else _as_coroutine(awaitable)
+    native = type(awaitable) is CoroutineType or isinstance(awaitable, Coroutine)
+    coroutine: Any = awaitable if native else _as_coroutine(awaitable)
     try:
-        return cast("T", await _TrackedSteps(coroutine, (INSIDE_ATTEMPT.get() or "").encode()))
+        return cast("T", await _TrackedSteps(coroutine, INSIDE_ATTEMPT.get() or b""))
     except (SystemExit, KeyboardInterrupt) as error:
         raise RuntimeError(f"the analysis tried to end the program: {type(error).__name__}") from error
 

@@ -63,18 +63,18 @@ class Runner:
     async def _run(self, analysis: Analysis, attempt: RunningAttempt, span: TraceSpan) -> None:
         began = monotonic()
         count_start(analysis.name, attempt, began)
-        log_event(LogEvent.ATTEMPT_STARTED, level=logging.DEBUG, analysis=analysis.name, **attempt.facts)
+        log_event(LogEvent.ATTEMPT_STARTED, logging.DEBUG, about=attempt, analysis=analysis.name)
         try:
             end = await self._execute(analysis, attempt)
         except Exception as error:  # noqa: BLE001 - whatever went wrong, the end must be written
-            log_event(LogEvent.ATTEMPT_UNWRITTEN, logging.ERROR, error=error, **attempt.facts)
+            log_event(LogEvent.ATTEMPT_UNWRITTEN, logging.ERROR, error=error, about=attempt)
             end = self._decide(failure_of(error, ()), attempt)
         written = None if end is None else await self._write_end(attempt, end)
         attempt.close()
         if written is None:
             span.fail("lease_lost")
             count_loss(analysis.name)
-            log_event(LogEvent.ATTEMPT_LOST, logging.WARNING, **attempt.facts)
+            log_event(LogEvent.ATTEMPT_LOST, logging.WARNING, about=attempt)
             return
         seconds = monotonic() - began
         outcome = type(written).__name__.lower()
@@ -83,11 +83,13 @@ class Runner:
             span.fail(written.code)
             _log_failure(analysis.name, attempt, written)
         if isinstance(written, Crashed):
-            log_event(LogEvent.PROCESS_DIED, logging.WARNING, reason=written.how, **attempt.facts)
+            log_event(LogEvent.PROCESS_DIED, logging.WARNING, reason=written.how, about=attempt)
         log_event(
-            LogEvent.ATTEMPT_ENDED, analysis=analysis.name, outcome=outcome, seconds=round(seconds, 3), **attempt.facts
+            LogEvent.ATTEMPT_ENDED, about=attempt, analysis=analysis.name, outcome=outcome, seconds=round(seconds, 3)
         )
-        await count_end(analysis.name, attempt, written, seconds, self._store)
+        count_end(analysis.name, written, seconds)
+        if isinstance(written, Retry | Released | Crashed):
+            await _count_if_ended(analysis.name, attempt.lease, self._store)
 
     async def _execute(self, analysis: Analysis, attempt: RunningAttempt) -> AttemptEnd | None:
         try:
@@ -97,8 +99,7 @@ class Runner:
         if self._settings.fault_injection and (forced := injected_outcome(values)):
             return forced
         execution = self._start(analysis, attempt, values)
-        awaited: set[asyncio.Future[Any]] = {execution.ended, attempt.stop_requested}
-        await asyncio.wait(awaited, timeout=attempt.claim.timeout_seconds, return_when=asyncio.FIRST_COMPLETED)
+        await _first_of(execution.ended, attempt.stop_requested, attempt.claim.timeout_seconds)
         if execution.ended.done():
             return self._decide(execution.ended.result(), attempt)
         why = attempt.stop_requested.result() if attempt.stop_requested.done() else StopReason.TIMEOUT
@@ -156,6 +157,26 @@ def _log_failure(analysis: str, attempt: RunningAttempt, end: Failed | Retry) ->
     log_event(LogEvent.ATTEMPT_FAILED, logging.WARNING, **fields, **({TRACE: trace} if trace else {}))
 
 
+async def _first_of(ended: asyncio.Future[Any], stopped: asyncio.Future[Any], seconds: float) -> None:
+    """Wait for one of two futures, or for the time: a fraction of the work of `asyncio.wait`, for every attempt."""
+    loop = asyncio.get_running_loop()
+    first: asyncio.Future[None] = loop.create_future()
+
+    def wake(_: asyncio.Future[Any] | None = None) -> None:
+        if not first.done():
+            first.set_result(None)
+
+    timer = loop.call_later(seconds, wake)
+    ended.add_done_callback(wake)
+    stopped.add_done_callback(wake)
+    try:
+        await first
+    finally:
+        timer.cancel()
+        ended.remove_done_callback(wake)
+        stopped.remove_done_callback(wake)
+
+
 def _input(analysis: Analysis, payload: str) -> dict[str, Any]:
     """Decode the stored input; it was valid at submission, but the analysis may have changed since."""
     try:
@@ -178,10 +199,8 @@ def count_loss(analysis: str) -> None:
     ATTEMPTS.add(analysis, "lost")
 
 
-async def count_end(
-    analysis: str, attempt: RunningAttempt, end: AttemptEnd, seconds: float, store: AttemptStore
-) -> None:
-    """Count the end of an attempt, and of its job if that ended with it."""
+def count_end(analysis: str, end: AttemptEnd, seconds: float) -> None:
+    """Count the end of an attempt, and of its job if that certainly ended with it."""
     ATTEMPTS.add(analysis, type(end).__name__.lower())
     RUN.observe(seconds, analysis)
     match end:
@@ -191,10 +210,8 @@ async def count_end(
             ENDS.add(analysis, Status.FAILED, code_label(code))
         case Canceled():
             ENDS.add(analysis, Status.CANCELED, "")
-        case Retry() | Released() | Crashed():
-            if isinstance(end, Crashed):
-                DEATHS.add(by=end.deaths)
-            await _count_if_ended(analysis, attempt.lease, store)
+        case Crashed():
+            DEATHS.add(by=end.deaths)
 
 
 async def count_crash(analysis: str, lease: Lease, end: Crashed, store: AttemptStore) -> None:

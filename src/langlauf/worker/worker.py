@@ -10,12 +10,12 @@ import logging
 from langlauf.analysis.registry import Registry
 from langlauf.background import BackgroundLoop
 from langlauf.clock import Clock, monotonic, new_id
-from langlauf.domain.attempt import Claim, ClaimRequest
+from langlauf.domain.attempt import Claim, ClaimBatch, ClaimRequest
 from langlauf.domain.errors import SettingsError
 from langlauf.hints import Hints
 from langlauf.settings import Settings
 from langlauf.telemetry.log import LogEvent, log_event, log_store_failure
-from langlauf.telemetry.tracing import now_ns, record_span, trace_from
+from langlauf.telemetry.tracing import is_tracing, now_ns, record_span, trace_from
 from langlauf.worker.attempt import RunningAttempt, StopReason
 from langlauf.worker.attempt_store import AttemptStore
 from langlauf.worker.heartbeat import Heartbeat, PresenceReporter, Watchdog
@@ -163,13 +163,18 @@ class Worker:
         handed = await self._store.claim_next(request, self._wait_for_work)
         if handed.claims and self._heartbeat.late:  # before a new attempt can block the loop again
             await self._heartbeat.beat()
-        began = now_ns() and now_ns() - round((monotonic() - handed.asked_at) * 1e9)
+        if is_tracing():
+            self._record_claims(handed)
+        for claim in handed.claims:
+            self._run(claim, handed.asked_at)
+        if handed.claims and self._settings.watchdog:
+            self._watchdog.claimed()
+
+    def _record_claims(self, handed: ClaimBatch) -> None:
+        began = now_ns() - round((monotonic() - handed.asked_at) * 1e9)
         for claim in handed.claims:
             ids = {"job_id": claim.lease.job_id, "org_id": claim.lease.org_id, "worker_id": self.worker_id}
             record_span("claim", trace_from(claim.traceparent, claim.tracestate), began, **ids)
-            self._run(claim, handed.asked_at)
-        if handed.claims and self._settings.watchdog:
-            self._watchdog.beat()
 
     def _run(self, claim: Claim, asked_at: float) -> None:
         analysis = self._registry.get(claim.analysis)

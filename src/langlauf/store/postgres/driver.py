@@ -41,7 +41,7 @@ from langlauf.hints import Hints
 from langlauf.store.admin import AccessStore, DutyStore, OrgStore, WorkerStore
 from langlauf.store.blobs.large import LargePayloads
 from langlauf.store.blobs.owner import StoreIdentity
-from langlauf.store.commit_hints import announce
+from langlauf.store.commit_hints import announce, announce_batch
 from langlauf.store.deliveries import DeliveryStore, MailStore
 from langlauf.store.group_commit import MOST_WAITING, GroupCommit, Recording, org_of, payload_length
 from langlauf.store.health import StoreHealth
@@ -84,7 +84,7 @@ class PostgresStore:
         #: a test's clock, whose time is passed to the database
         self._test_clock = clock
         self.clock: Clock = clock or self._database_clock
-        hint = partial(announce, self._notifier)
+        hint = partial(announce_batch, self._notifier)
         self._submits: GroupCommit[NewJob, Any] = GroupCommit(
             self._submit_batch, name="langlauf-submits", largest=_MAX_BATCH, done=hint, holder=org_of
         )

@@ -30,7 +30,7 @@ _RETRY_SECONDS = 0.0005
 _WAL_BYTES_KEPT = 64 * 1024 * 1024
 #: Slots for prepared statements. The driver gives each execution the next slot and drops its content: a statement
 #: that runs for many rows must not evict all others.
-_STATEMENTS_KEPT = 4_000
+_STATEMENTS_KEPT = 1_000
 
 
 class _Patience:

@@ -18,7 +18,7 @@ import apsw
 from langlauf.clock import Clock, monotonic
 from langlauf.domain.errors import StoreError, StoreUnavailable, StoreUnhealthy
 from langlauf.hints import Hints
-from langlauf.store.commit_hints import announce
+from langlauf.store.commit_hints import announce, announce_batch
 from langlauf.store.group_commit import BatchPace, GroupCommit, org_of, payload_length
 from langlauf.store.health import StoreHealth, StoreProblem
 from langlauf.store.queries import load
@@ -94,7 +94,7 @@ class SqliteEngine:
         self._writes: GroupCommit[Any, Any] = GroupCommit(
             self._commit,
             name="langlauf-writes",
-            done=partial(announce, hints),
+            done=partial(announce_batch, hints),
             pace=self._write_pace,
             size=payload_length,
             holder=org_of,
