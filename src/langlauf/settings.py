@@ -99,7 +99,7 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
         Setting("fault_injection", "ENABLE_E2E_FAULT_INJECTION", False, read_switch, "switch", "Whether certain queries fail on purpose, for end-to-end tests."),
     ),
     "Requests": (
-        Setting("processes", "LANGLAUF_PROCESSES", 1, whole_number(1), "number", "API processes of this server, behind one port; more than one needs PostgreSQL."),
+        Setting("processes", "LANGLAUF_PROCESSES", 1, whole_number(1), "number", "API processes of `langlauf serve`, behind one port; more than one needs PostgreSQL."),
         Setting("sync_limit", "LANGLAUF_SYNC_LIMIT", 30.0, read_positive_duration, "duration", "Timeout of a synchronous request."),
         Setting("mcp", "LANGLAUF_MCP", True, read_switch, "switch", "Whether agents can call the analyses as tools, at /mcp."),
         Setting("mcp_inline", "LANGLAUF_MCP_INLINE", 1.0, parse_duration, "duration", "How long the call of a tool waits for its result before it is answered with a task."),

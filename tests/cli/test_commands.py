@@ -13,6 +13,7 @@ from langlauf.cli.options import parse_time
 from langlauf.client import Client
 from langlauf.settings import SETTINGS
 from tests.cli.conftest import Commands
+from tests.support.server import SAMPLE_APP, run_command
 
 
 def test_submit_prints_the_id_alone(langlauf: Commands, client: Client) -> None:
@@ -244,3 +245,11 @@ def test_times_without_a_zone_are_of_this_machine(text: str, expected: str) -> N
     """A time alone is the next one."""
     now = datetime(2026, 3, 10, 12, 0).astimezone()
     assert parse_time(text, now) == datetime.fromisoformat(expected).astimezone()
+
+
+def test_a_worker_has_no_processes_of_an_api() -> None:
+    """A flag that would do nothing is refused, with the command that has it in the help of the setting."""
+    done = run_command("worker", SAMPLE_APP, "--processes", "2")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "No such option '--processes'" in done.stderr
+    assert "--processes" in run_command("serve", "--help").stdout

@@ -420,6 +420,25 @@ def test_the_log_of_an_org_is_read_page_by_page(harness: Harness) -> None:
     harness.run(body)
 
 
+def test_what_waits_behind_a_message_in_flight_is_due(harness: Harness) -> None:
+    """The figure of the metrics and of `doctor` counts it, and counts no message that is being sent."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        await endpoint(store, clock)
+        for _ in range(2):
+            await completed(store, clock)
+            clock.pass_(1)
+        second, first = await store.tenant(ORG).deliveries(DeliveryFilter())
+        assert first.created_at < second.created_at
+        assert (await store.deliveries.figures()).oldest_due == first.created_at
+        assert len(await store.deliveries.claim(request(most=1))) == 1
+        assert (await store.deliveries.figures()).oldest_due == second.created_at
+        assert len(await store.deliveries.claim(request(most_of_lane=2))) == 1
+        assert (await store.deliveries.figures()).oldest_due is None
+
+    harness.run(body)
+
+
 def test_claims_go_with_their_job(harness: Harness) -> None:
     """A claim that finds nothing due in a lane, because all of it is being sent, leaves it alone."""
 

@@ -92,6 +92,12 @@ def server_options(function: F) -> F:
     return settings_options(*(setting.name for setting in SETTINGS if setting.name not in CLIENT_SETTINGS))(function)
 
 
+def worker_options(function: F) -> F:
+    """Add a flag for every setting of a worker: it has no API, and so no processes of it."""
+    others = (*CLIENT_SETTINGS, "processes")
+    return settings_options(*(setting.name for setting in SETTINGS if setting.name not in others))(function)
+
+
 def read_settings(environment: dict[str, str] | None = None, **flags: Any) -> Settings:
     """Return the settings from environment and flags; an invalid one ends the command."""
     with errors_end_command():

@@ -18,7 +18,7 @@ from langlauf import app as application
 from langlauf.api.openapi.document import build_document
 from langlauf.app import Langlauf
 from langlauf.bootstrap import open_store
-from langlauf.cli.options import CommandError, read_settings, server_options
+from langlauf.cli.options import CommandError, read_settings, server_options, worker_options
 from langlauf.cli.process import freeze_garbage, run, running_until_stopped
 from langlauf.domain.errors import LanglaufError
 from langlauf.domain.ssrf import is_loopback
@@ -191,7 +191,7 @@ def _example(app: Langlauf) -> str | None:
 
 @click.command()
 @click.argument("target", metavar="MODULE:APP")
-@server_options
+@worker_options
 def worker(target: str, **flags: Any) -> None:
     """Run the jobs of an application without its API. --metrics-port serves metrics and health checks."""
     settings = read_settings(**flags)
