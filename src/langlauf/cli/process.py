@@ -88,13 +88,15 @@ _EXIT_SECONDS = 2.0
 #: The writer thread releases the interpreter lock at every statement. With Python's 5 ms it would wait that long for
 #: each of them while the event loop is busy, and a batch of a hundred would take seconds.
 SWITCH_SECONDS = 0.0005
-_GC_THRESHOLD = 10_000
+#: A collection stops all threads, for about a millisecond per thousand new objects in a flood of connections. So each
+#: takes a few, and one of all objects, which takes longest, is rare.
+_GC_THRESHOLDS = (1_000, 10, 50)
 
 
 def freeze_garbage() -> None:
     """Exclude loaded objects from garbage collection, which otherwise takes a tenth of the time of requests."""
     gc.freeze()
-    gc.set_threshold(_GC_THRESHOLD)
+    gc.set_threshold(*_GC_THRESHOLDS)
 
 
 def exit_soon(exit_code: int) -> None:
