@@ -11,7 +11,7 @@ RUNNERS ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 2))')
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all check style screenshots bench bench-peers faults abuse fuzz lock clean
+.PHONY: help run test test-all check style screenshots bench bench-peers faults abuse fuzz mcp-conformance lock clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
@@ -55,6 +55,9 @@ abuse: $(VENV)/.test ## Slow, greedy and many clients against a real server, and
 
 fuzz: $(VENV)/.test ## Call every operation with valid and invalid input, 10,000 times
 	@$(BIN)/python -m tests.fuzz
+
+mcp-conformance: $(VENV)/.test ## Run the conformance suite of the Model Context Protocol against /mcp (needs Node.js and npm; a minute)
+	@$(BIN)/python -m tests.mcp.conformance
 
 lock: $(VENV)/.test ## Select the newest versions and write both lock files
 	@$(PIP) install uv

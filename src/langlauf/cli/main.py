@@ -37,6 +37,7 @@ _GROUPS = {
         "webhooks": "webhooks:webhooks",
         "mail": "mail:mail",
         "mail-test": "mail:mail_test",
+        "mcp": "mcp:mcp",
         "openapi": "serve:openapi",
         "bench": "bench:bench",
         "completion": "main:completion",
