@@ -34,7 +34,8 @@ def status_sentence(job: JobRecord, derived: DerivedFields) -> str:
             return failure_sentence(job)
         case Status.CANCELED:
             return f"Canceled: {job.cancel_reason}"
-    words = [_activity(job, derived.phase), f"{job.progress_percent} %" if job.started_at is not None else ""]
+    activity = _ACTIVITIES.get(derived.phase) or job.step or "Running"
+    words = [activity, f"{job.progress_percent} %" if job.started_at is not None else ""]
     if derived.estimated_seconds is not None and derived.phase is not Phase.CANCELING:
         words.append(f"about {_duration(derived.estimated_seconds)} left")
     if job.partial_count:
@@ -42,14 +43,13 @@ def status_sentence(job: JobRecord, derived: DerivedFields) -> str:
     return " · ".join(filter(None, words))
 
 
-def _activity(job: JobRecord, phase: Phase) -> str:
-    if phase is Phase.CANCELING:
-        return "Stopping"
-    if phase is Phase.BACKOFF:
-        return "Waiting for the next attempt"
-    if phase is Phase.WAITING:
-        return "Waiting for a worker"
-    return job.step or "Running"
+_ACTIVITIES = {
+    Phase.CANCELING: "Stopping",
+    Phase.BACKOFF: "Waiting for the next attempt",
+    Phase.WAITING: "Waiting for a worker",
+    Phase.PAUSED: "Paused by the operator",
+    Phase.SCHEDULED: "Waiting for its time",
+}
 
 
 def _duration(seconds: float) -> str:

@@ -12,6 +12,7 @@ from langlauf.auth.caller import DEFAULT_ORG, Caller
 from langlauf.domain.job import JobRecord
 from langlauf.domain.redact import redact, redact_json
 from langlauf.domain.state import Status
+from langlauf.server.asgi import root_url
 from langlauf.service.read import Reads
 from langlauf.ui.form_fields import FormField, field_texts
 from langlauf.ui.formatting import JsonExcerpt, json_excerpt
@@ -65,8 +66,13 @@ def curl_command(context: ApiContext, request: PageRequest, caller: Caller, body
 
 
 def _api_url(context: ApiContext, request: PageRequest) -> str:
-    """Return the address of the API for a shell: the public one, or the one that the browser used."""
-    base = context.links(request.http).base
+    """Return the address of the API for a shell."""
+    return absolute_url(context, request, context.prefix)
+
+
+def absolute_url(context: ApiContext, request: PageRequest, path: str) -> str:
+    """Return an address for programs: below the public URL, or below the one that the browser used."""
+    base = root_url(request.http.scope, context.settings.public_url) + path
     if context.settings.public_url is not None:
         return base
     url = request.http.url

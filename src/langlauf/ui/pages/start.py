@@ -17,7 +17,14 @@ from langlauf.service.control import NotTerminal
 from langlauf.ui.form_fields import FEWEST_ROWS, field_text
 from langlauf.ui.form_validation import FormFieldError
 from langlauf.ui.formatting import display_state
-from langlauf.ui.job_input import PrefillSource, faulty_field, find_earlier_job, job_subjects, prefilled_fields
+from langlauf.ui.job_input import (
+    PrefillSource,
+    absolute_url,
+    faulty_field,
+    find_earlier_job,
+    job_subjects,
+    prefilled_fields,
+)
 from langlauf.ui.page_request import PageRequest
 from langlauf.ui.pages.submit_form import (
     BASED_ON,
@@ -183,6 +190,7 @@ class StartPage:
             "notify_entries": notify_fields(self._context.settings),
             "notify_open": any(one.html_name in form.errors or form.texts.get(one.html_name) for one in NOTIFY_FIELDS),
             "curl": None if card is None else example_command(self._context, request, caller, card),
+            "agent_url": absolute_url(self._context, request, "/mcp") if self._context.settings.mcp else None,
             "max_bytes": self._context.settings.max_body,
             "recent": RECENT_JOBS,
             **await self._recent(caller),
