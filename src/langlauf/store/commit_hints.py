@@ -1,9 +1,9 @@
 """Wake-ups after a commit. They are sent by the commit itself: the caller may be gone."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol
 
-from langlauf.domain.attempt import ClaimRequest, WriteResult
+from langlauf.domain.attempt import Claim, ClaimRequest, WriteResult
 from langlauf.domain.instant import seconds_between
 from langlauf.domain.job import Accepted, JobRecord, NewJob
 from langlauf.domain.outcome import Crashed, Released, Retry
@@ -32,28 +32,33 @@ class CommitHints(Protocol):
         """Signal that jobs of these orgs may have changed."""
 
 
-def announce_batch(hints: CommitHints, done: Sequence[tuple[object, object]]) -> None:
-    """Send the wake-ups that follow from the operations of a batch and their answers: what most of them say, once."""
+def announce_batch(hints: CommitHints, done: Sequence[tuple[object, object]], standing: Collection[Claim] = ()) -> None:
+    """Send the wake-ups that follow from the operations of a batch and their answers: what most of them say, once.
+
+    `standing` is what the standing claims that joined the batch got. Jobs that were started with it need no search.
+    """
     jobs: list[str] = []
     orgs: set[str] = set()
-    accepted = False
+    accepted: dict[str, JobRecord] = {}
+    started = {claim.lease.job_id for claim in standing}
     for operation, answer in done:
         if type(operation) is NewJob:
             if type(answer) is Accepted:
-                accepted = True
-                orgs.add(operation.job.org_id)
+                accepted[answer.job.job_id] = answer.job
+                orgs.add(answer.job.org_id)
         elif type(operation) is Recording and type(operation.write) not in _GIVEN_BACK:
             if answer:
                 jobs.append(operation.lease.job_id)
                 orgs.add(operation.lease.org_id)
         else:
             announce(hints, operation, answer)
+            if type(operation) is ClaimRequest and isinstance(answer, list):
+                started.update(claim.lease.job_id for claim in answer)
     if jobs:
         hints.changed(jobs)
     if orgs:
         hints.org_changed(orgs)
-    if accepted:
-        hints.work()
+    _hint_starts(hints, [job for job_id, job in accepted.items() if job_id not in started])
 
 
 #: Ends of attempts after which their job may start again.
@@ -64,7 +69,7 @@ def announce(hints: CommitHints, operation: object, answer: object) -> None:
     """Send the wake-ups that follow from an operation and its answer."""
     match operation, answer:
         case NewJob(), Accepted(job=job):
-            _hint_start(hints, job)
+            _hint_starts(hints, [job])
             hints.org_changed((job.org_id,))
         case ClaimRequest(), list(claims):
             hints.changed(claim.lease.job_id for claim in claims)
@@ -92,8 +97,9 @@ def announce(hints: CommitHints, operation: object, answer: object) -> None:
             hints.work()
 
 
-def _hint_start(hints: CommitHints, job: JobRecord) -> None:
-    if job.ticket >= 0:
+def _hint_starts(hints: CommitHints, jobs: Sequence[JobRecord]) -> None:
+    if any(job.ticket >= 0 for job in jobs):
         hints.work()
-    else:  # it waits for its time
-        hints.work_after(seconds_between(job.queued_at, -job.ticket))
+    for job in jobs:
+        if job.ticket < 0:  # it waits for its time
+            hints.work_after(seconds_between(job.queued_at, -job.ticket))

@@ -86,7 +86,11 @@ class PostgresStore:
         self.clock: Clock = clock or self._database_clock
         hint = partial(announce_batch, self._notifier)
         self._submits: GroupCommit[NewJob, Any] = GroupCommit(
-            self._submit_batch, name="langlauf-submits", largest=_MAX_BATCH, done=hint, holder=org_of
+            self._submit_batch,
+            name="langlauf-submits",
+            largest=_MAX_BATCH,
+            done=lambda done: announce_batch(self._notifier, done, self._handed),
+            holder=org_of,
         )
         self._records: GroupCommit[Recording, Any] = GroupCommit(
             self._record_batch,
@@ -100,6 +104,8 @@ class PostgresStore:
             self._cancel_batch, name="langlauf-cancels", done=hint, holder=org_of
         )
         self._standing = StandingClaims()
+        #: what standing claims got from the submissions that have just been committed
+        self._handed: list[Claim] = []
         self._payload_cache = PayloadCache()
         self._pool = pool = ReadPool(url, "read", health=self.health)
         self.access: AccessStore = PostgresAccess(pool, lambda: self._at)
@@ -154,6 +160,7 @@ class PostgresStore:
         return cast("SubmitOutcome", await self._submits.do(new))
 
     async def _submit_batch(self, batch: Sequence[NewJob]) -> list[Any]:
+        self._handed = []
         return await run_rounds(batch, submit.keys_of_batch(batch), submit.size_of, self._send_submits)
 
     async def _send_submits(self, batch: Sequence[NewJob]) -> Sequence[Any]:
@@ -173,6 +180,7 @@ class PostgresStore:
             outcomes, rows = await self._connections["submit"].submit_and_claim(values, _claim_values(offer.request))
             claims = self._claims_of(rows)
             announce(self._notifier, offer.request, claims)
+            self._handed += claims
         finally:
             self._standing.answer([offer], [claims])
         return cast("Sequence[str]", outcomes)

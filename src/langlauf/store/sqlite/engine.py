@@ -10,13 +10,13 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
 import apsw
 
 from langlauf.clock import Clock, monotonic
+from langlauf.domain.attempt import Claim
 from langlauf.domain.errors import StoreError, StoreUnavailable, StoreUnhealthy
 from langlauf.hints import Hints
 from langlauf.store.commit_hints import announce, announce_batch
@@ -85,6 +85,8 @@ class SqliteEngine:
         self._cache = WriterCache()
         self._hints = hints
         self._standing = StandingClaims()
+        #: what standing claims got from the batch that has just been committed
+        self._handed: list[Claim] = []
         self._durable = True
         self.health = StoreHealth(self._probe, look=self._look, inspect=self._inspect)
         self._opened: OpenedFile | None = None
@@ -95,7 +97,7 @@ class SqliteEngine:
         self._writes: GroupCommit[Any, Any] = GroupCommit(
             self._commit,
             name="langlauf-writes",
-            done=partial(announce_batch, hints),
+            done=lambda done: announce_batch(hints, done, self._handed),
             pace=self._write_pace,
             size=payload_length,
             holder=org_of,
@@ -193,9 +195,11 @@ class SqliteEngine:
             answers = await loop.run_in_executor(self._writer_thread, self._run_batch, asked)
         finally:
             self._standing.answer(joined, answers[len(batch) :])
+        self._handed = []
         for offer, claims in zip(joined, answers[len(batch) :], strict=True):
             if isinstance(claims, list):
                 announce(self._hints, offer.request, claims)
+                self._handed += claims
         return answers[: len(batch)]
 
     def _run_batch(self, batch: Sequence[Any]) -> list[Any]:
