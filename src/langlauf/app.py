@@ -69,6 +69,10 @@ class Rules(TypedDict, total=False):
     default: bool
     #: its description as a tool of agents; False hides it from them
     mcp: bool | ToolRules
+    #: of its code; without it, the hash of the source and the version of the package
+    version: str
+    #: how long a result is reused for the same input, in seconds or as a text like `7d`
+    reuse: float | str
 
 
 class NotifyWish(TypedDict, total=False):
@@ -123,8 +127,9 @@ class Langlauf:
     def analysis(self, function: F | None = None, /, **rules: Unpack[Rules]) -> F | Callable[[F], F]:
         """Register an analysis, as `@app.analysis` or `@app.analysis(timeout="30m")`."""
         known: dict[str, Any] = {**rules}
-        if isinstance(known.get("timeout"), str):
-            known["timeout"] = parse_duration(known["timeout"])
+        for name in ("timeout", "reuse"):
+            if isinstance(known.get(name), str):
+                known[name] = parse_duration(known[name])
 
         def register(made: F) -> F:
             self.registry.register(made, **known)

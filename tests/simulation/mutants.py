@@ -283,6 +283,22 @@ _LEASED = "the index has only rows that are so"
 _BY_LEASE = "a job without a lease has ended or waits, and the fence that follows refuses it"
 _ENDED = "only a started job has a lease, and both ask for one"
 
+_REUSE = "what is reused is shown by tests/store_contract/test_reuse.py, with a mutant of each condition"
+_REUSED = "the row was inserted by the same transaction"
+_REUSE_GUARDS = (
+    "substr(origin.payload_hash, 1, 8) = substr(:hash, 1, 8)",
+    "origin.reusable = 1",
+    "origin.status = 'completed'",
+    "origin.finished_at >= :since",
+    "origin.payload_hash = :hash",
+    "codes.version = :version",
+    "origin.result_expired_at IS NULL",
+    (
+        "EXISTS (SELECT 1 FROM result_rows AS final WHERE final.job = origin.job AND final.result_kind = 'final' "
+        "AND final.payload IS NOT NULL)"
+    ),
+)
+
 #: Conditions that guard nothing that a schedule could break.
 NO_GUARDS: dict[tuple[str, str], str] = {
     ("tidy_lanes", _PRESENT): "which org has the next turn is a matter of fairness; any order is a legal schedule",
@@ -297,6 +313,11 @@ NO_GUARDS: dict[tuple[str, str], str] = {
     ("late_jobs", "finished_at IS NULL"): "a job that has ended is not ended again",
     ("lane_heads", "one.expedite = class.expedite"): "it is the order of the scan",
     ("lane_heads", "(one.start_by IS NULL OR one.start_by > :now)"): "a claim cancels what is too late before it looks",
+    **{("find_reusable", guard): _REUSE for guard in _REUSE_GUARDS},
+    ("start_reused", "status = 'queued'"): _REUSED,
+    ("complete_reused", "status = 'running'"): _REUSED,
+    ("copy_final", "job = :origin"): _REUSE,
+    ("copy_final", "result_kind = 'final'"): _REUSE,
     ("all_waiting_lanes", "waiting > 0"): _ESTIMATE,
     ("all_runs", "job.lease_expires_at > :now"): _ESTIMATE,
     ("all_runs", "job.deadline_at IS NOT NULL"): _LEASED,

@@ -18,6 +18,7 @@ from langlauf.compat.sqlite_import import import_into
 from langlauf.compat.v1_import import ImportReport
 from langlauf.domain.access import DEFAULT_SCOPES, ApiKey, HashedKey, hash_key
 from langlauf.domain.attempt import Backoff, ClaimRequest
+from langlauf.domain.code import CodeVersion
 from langlauf.domain.errors import StoreError
 from langlauf.domain.pause import PauseRequest
 from langlauf.domain.read_models import MarkRead
@@ -71,6 +72,11 @@ def beds(tmp_path: Path) -> Iterator[Any]:
         yield make
 
 
+CODE = CodeVersion(
+    analysis="survey", version="1", code_hash="0" * 64, package=None, langlauf="0.1", python="3.12", host="a"
+)
+
+
 def fill(bed: StoreUnderTest, clock: SetClock, folder: Path) -> None:
     """Jobs in every state, of two orgs, with keys, secrets, chunks and what another system left."""
 
@@ -79,6 +85,7 @@ def fill(bed: StoreUnderTest, clock: SetClock, folder: Path) -> None:
         await JobFactory(store, clock, "org-ü").one_of_each()
         assert await store.mark_read(MarkRead(org_id="org-a", until=clock.now()))
         assert await store.access.signing_secret("sessions")
+        await store.workers.save_codes([CODE])
         await store.pause(PauseRequest(analysis="census", org_id="org-a", because="the source is down"))
         await store.access.end_session("a-session", clock.now() + 3_600_000_000)
         for name in ("llk_000000000001", "llk_000000000002"):

@@ -1,9 +1,10 @@
 """A worker tells that it is there, and that it goes; a store that is away costs it nothing but reports."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
+from langlauf.domain.code import CodeVersion
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.health import WorkerReport, WorkerStatus
 from langlauf.worker.heartbeat import PresenceReporter
@@ -22,6 +23,9 @@ class Listener:
 
     async def save_report(self, report: WorkerReport) -> None:
         await self._hear(report)
+
+    async def save_codes(self, codes: Sequence[CodeVersion]) -> None:
+        raise AssertionError(f"a report has no {codes}")
 
     async def remove(self, worker_id: str) -> None:
         await self._hear(worker_id)

@@ -10,6 +10,7 @@ import msgspec
 
 from langlauf.analysis.schema import input_type
 from langlauf.analysis.wording import Wording, wording_of
+from langlauf.domain.code import DERIVED
 from langlauf.domain.errors import RegistrationError
 from langlauf.domain.job import LONGEST_TIMEOUT
 
@@ -38,6 +39,7 @@ def resolve(reference: str) -> Any:
 Function = Callable[..., Any]
 DEFAULT_TIMEOUT = 1_800.0
 DEFAULT_MAX_RETRIES = 3
+_VERSION = re.compile(rf"(?!{DERIVED})[!-~](?:[ -~]{{0,62}}[!-~])?")
 _NAME = re.compile(r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")
 
 
@@ -79,6 +81,10 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     tool: ToolOptions | None = None
     #: whether it is a plain `def`, which runs in a process of its own; follows from the function
     plain: bool = False
+    #: as declared; results of another version are not reused
+    version: str | None = None
+    #: for so many seconds a result is reused for the same input; None: never
+    reuse: float | None = None
 
     @property
     def title(self) -> str:
@@ -94,6 +100,10 @@ def _check_rules(analysis: Analysis) -> None:
         raise RegistrationError(f"{analysis.name}: timeout={analysis.timeout} is not over 0 and at most ten years")
     if analysis.max_retries < 0:
         raise RegistrationError(f"{analysis.name}: max_retries must be 0 or more")
+    if analysis.version is not None and not _VERSION.fullmatch(analysis.version):
+        raise RegistrationError(f"{analysis.name}: version must be 1 to 64 printable characters, not {DERIVED}…")
+    if analysis.reuse is not None and not 0 < analysis.reuse <= LONGEST_TIMEOUT:
+        raise RegistrationError(f"{analysis.name}: reuse must be over 0 and at most ten years")
     for limit in ("max_running", "queue_limit"):
         value = getattr(analysis, limit)
         if value is not None and value < 1:

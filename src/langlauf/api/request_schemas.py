@@ -69,6 +69,8 @@ class AsyncMode(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     allow_duplicate: bool = False
     label: Label | None = None
     notify: NotifyBody | None = None
+    #: false runs the analysis although a result could be reused
+    reuse: bool = True
     #: the job whose input this one started from, with changes
     based_on: Annotated[str, msgspec.Meta(min_length=1, max_length=128)] | None = None
     #: when it may start, with a zone; or after so many seconds

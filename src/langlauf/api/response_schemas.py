@@ -76,6 +76,8 @@ class SyncResponse(ApiResponse, kw_only=True):
     result: JsonValue
     result_id: Uuid
     job_id: Uuid
+    #: the job that computed the result, where it was reused
+    reused_from: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class ResultResponse(ApiResponse, kw_only=True):

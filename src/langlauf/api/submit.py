@@ -15,6 +15,7 @@ from langlauf.api.responses import json_response
 from langlauf.api.submit_request import PreferHeader, idempotency_key, read_prefer_header, read_submit_request
 from langlauf.api.wire import job_out
 from langlauf.auth.caller import Caller
+from langlauf.domain.instant import seconds_between
 from langlauf.domain.job import Accepted, Duplicate, JobRecord, KeyReused, QueueFull, Replayed, SubmitOutcome
 from langlauf.domain.read_models import JobView
 from langlauf.domain.state import Status
@@ -40,6 +41,8 @@ class SubmitHandler:
         refuse_unknown_parameters(request)
         body = await self._context.body(request)
         submission, mode = read_submit_request(body, idempotency_key(request), checked=True)
+        if _wants_fresh(request):
+            submission = msgspec.structs.replace(submission, reuse=False)
         preferences = read_prefer_header(request.headers.getlist("prefer"))
         asynchronous = mode.requested or preferences.respond_async or mode.waits
         if asynchronous and not preferences.wait_seconds:
@@ -123,7 +126,9 @@ class SubmitHandler:
         links = self._context.links(request)
         headers = {**headers, "Content-Location": links.job(job.job_id)}
         if job.status is Status.COMPLETED and job.result_id:
-            return await self._found(caller, job.job_id, job.result_id, headers)
+            if job.reused_from is not None:
+                headers |= await self._age(caller, job, job.reused_from)
+            return await self._found(caller, job, job.result_id, headers)
         if job.status is Status.CANCELED:
             raise Problem(
                 409, "canceled", f"The job was canceled: {job.cancel_reason}", headers=headers, job_id=job.job_id
@@ -140,13 +145,25 @@ class SubmitHandler:
             retry_hint=job.retry_hint,
         )
 
-    async def _found(self, caller: Caller, job_id: str, result_id: str, headers: dict[str, str]) -> Response:
+    async def _age(self, caller: Caller, job: JobRecord, origin_id: str) -> dict[str, str]:
+        """Return how old a reused result is; nothing where the job that computed it is gone."""
+        origin = await self._services.reads.of(caller).job(origin_id)
+        if origin is None or origin.job.finished_at is None:
+            return {}
+        seconds = seconds_between(origin.job.finished_at, max(self._services.reads.now(), job.queued_at))
+        return {"Age": str(max(0, int(seconds)))}
+
+    async def _found(self, caller: Caller, job: JobRecord, result_id: str, headers: dict[str, str]) -> Response:
+        job_id, reused = job.job_id, msgspec.UNSET if job.reused_from is None else job.reused_from
+
         async def gone() -> NoReturn:
             message = "Retention removed the result of this job."
             raise Problem(410, "expired", message, headers=headers, job_id=job_id)
 
         def shape(payload: msgspec.Raw) -> SyncResponse:
-            return SyncResponse(request_id=caller.request_id, result=payload, result_id=result_id, job_id=job_id)
+            return SyncResponse(
+                request_id=caller.request_id, result=payload, result_id=result_id, job_id=job_id, reused_from=reused
+            )
 
         source = await self._services.reads.of(caller).source(result_id)
         if source is None:
@@ -223,6 +240,12 @@ class _SynchronousCallers:
             return False
         del self._waiting[job_id]
         return True
+
+
+def _wants_fresh(request: Request) -> bool:
+    """Whether the client accepts no stored result: `Cache-Control: no-cache`, also as `no-store` or `max-age=0`."""
+    given = {word.strip().lower() for line in request.headers.getlist("cache-control") for word in line.split(",")}
+    return not given.isdisjoint({"no-cache", "no-store", "max-age=0"})
 
 
 def queue_full(full: QueueFull) -> Problem:

@@ -41,6 +41,7 @@ def read_submit_request(
         max_retries=mode.max_retries,
         priority_class=mode.priority_class,
         allow_duplicate=mode.allow_duplicate,
+        reuse=mode.reuse,
         based_on=mode.based_on,
         idempotency_key=idempotency_key,
         label=mode.label,

@@ -102,6 +102,8 @@ class ClientCore:
             "max_retries": options.max_retries,
             "allow_duplicate": options.allow_duplicate,
         }
+        if not options.reuse:
+            mode["reuse"] = False
         if options.label is not None:
             mode["label"] = options.label
         times = {"run_at": options.run_at, "delay_seconds": options.delay_seconds, "start_by": options.start_by}

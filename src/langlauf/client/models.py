@@ -24,6 +24,8 @@ class SubmitOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_retries: int | None = None
     #: accept the job although the same one is queued or running
     allow_duplicate: bool = False
+    #: whether a stored result may be reused, where the analysis allows it; False runs it
+    reuse: bool = True
     #: what people read in lists, the inbox and mails
     label: str | None = None
     #: the same key returns the same job; by default each submission has its own

@@ -107,6 +107,8 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     limits: Mapping[str, int] = {}
     #: limit per org, if any
     max_running_org: int | None = None
+    #: the code that this worker runs, by analysis
+    codes: Mapping[str, int] = {}
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):

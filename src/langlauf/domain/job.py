@@ -104,6 +104,7 @@ class VisibleJob(msgspec.Struct, Generic[Time, Details], frozen=True, kw_only=Tr
     based_on: Annotated[str | None, "The job whose input it started from, to run it again with changes."] = None
     #: also the fencing token, because it grows at every claim
     attempt: Annotated[Count, "How often it was executed."] = 0
+    reused_from: Annotated[str | None, "The job whose result it [reused](python.md#reuse)."] = None
     trace_id: Annotated[str, "The trace that it belongs to."]
     request_id: Annotated[str, "The request that made it."]
     event_seq: Annotated[Count, "The number of its latest event."] = 1
@@ -141,11 +142,22 @@ class JobRecord(VisibleJob[Instant, str], frozen=True, kw_only=True):
     tracestate: Annotated[str | None, FieldMark.HERE] = None
     #: size of its stored partials
     partial_bytes: int = 0
+    #: the code of its latest attempt, by key
+    code: Annotated[int | None, FieldMark.HERE] = None
+    #: whether another job may have its result
+    reusable: Annotated[int | None, FieldMark.HERE] = None
 
     @property
     def terminal(self) -> bool:
         """Whether the job has ended."""
         return self.status in TERMINAL
+
+
+class ReuseRule(msgspec.Struct, frozen=True):
+    """Whose results a new job may have: of this version of the analysis, and so many seconds old at most."""
+
+    version: str
+    seconds: float
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,6 +174,10 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     max_waiting_all: int
     #: limit of waiting jobs of the analysis over all orgs, if any
     max_waiting_analysis: int | None = None
+    #: whether its own result may be reused
+    reusable: bool = False
+    #: where to look for a result instead of a run, if at all
+    reuse: ReuseRule | None = None
     #: where to notify of the end, besides the org's endpoints
     subscriptions: tuple[Subscription, ...] = ()
 

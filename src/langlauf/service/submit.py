@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from langlauf.analysis.code import code_version
 from langlauf.analysis.payload import is_small, run_in_thread
 from langlauf.analysis.registry import Analysis, Registry
 from langlauf.analysis.schema import InvalidInput, canonical_json, read_input
@@ -23,6 +24,7 @@ from langlauf.domain.job import (
     PriorityClass,
     QueueFull,
     Replayed,
+    ReuseRule,
     SubmitOutcome,
     payload_hash,
 )
@@ -73,6 +75,8 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     start_by: Instant | None = None
     #: the job whose input this one started from
     based_on: str | None = None
+    #: whether a stored result may take the place of a run, where the analysis allows it
+    reuse: bool = True
     #: notifications to validate and add
     notify: NotifyOptions | None = None
     #: subscriptions validated before, such as those of a retried job
@@ -92,6 +96,8 @@ class SubmitService:
         self._clock = clock
         self._notices = NotifyValidator(store, settings)
         self._in_progress = 0
+        #: the version of each analysis with reuse
+        self._versions: dict[str, str] = {}
 
     def analysis_for(self, name: str | None) -> Analysis:
         """Return the named analysis, or the default one."""
@@ -115,7 +121,8 @@ class SubmitService:
         except StoreError as error:
             SUBMISSIONS.add("overloaded" if isinstance(error, Overloaded) else "unavailable")
             raise
-        SUBMISSIONS.add(_OUTCOMES[type(submitted)])
+        reused = isinstance(submitted, Accepted) and submitted.job.reused_from is not None
+        SUBMISSIONS.add("reused" if reused else _OUTCOMES[type(submitted)])
         return submitted
 
     async def _bounded(self, caller: Caller, request: SubmitRequest) -> SubmitOutcome:
@@ -135,6 +142,15 @@ class SubmitService:
             if isinstance(submitted, Accepted):
                 span.set_attributes(job_id=submitted.job.job_id)
             return submitted
+
+    def _reuse_rule(self, analysis: Analysis, request: SubmitRequest) -> ReuseRule | None:
+        """Return which results may be reused; none for a retry or a later start, which ask for a run."""
+        wants_run = not request.reuse or request.retry_of or request.run_at or request.delay_seconds
+        if analysis.reuse is None or wants_run:
+            return None
+        if analysis.name not in self._versions:
+            self._versions[analysis.name] = code_version(analysis).version
+        return ReuseRule(self._versions[analysis.name], analysis.reuse)
 
     async def _write(
         self, caller: Caller, request: SubmitRequest, analysis: Analysis, trace: Trace | None
@@ -183,6 +199,8 @@ class SubmitService:
             max_waiting_all=self._settings.max_waiting_all,
             max_waiting_analysis=analysis.queue_limit,
             subscriptions=subscriptions,
+            reusable=analysis.reuse is not None and not request.resume,
+            reuse=self._reuse_rule(analysis, request),
         )
         submitted = await self._store.submit(new)
         if isinstance(submitted, Replayed) and submitted.job.retry_of != request.retry_of:

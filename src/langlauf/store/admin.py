@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import msgspec
 
 from langlauf.domain.access import ApiKey, HashedKey, KeyChanges
+from langlauf.domain.code import CodeVersion
 from langlauf.domain.health import DutySuccess, WorkerReport, WorkerStatus
 from langlauf.domain.instant import Instant
 from langlauf.store.rows import json_text
@@ -118,6 +119,9 @@ class WorkerStore(Protocol):
 
     async def save_report(self, report: WorkerReport) -> None:
         """Store the report of a worker at the store's time; delete workers that have been silent for long."""
+
+    async def save_codes(self, codes: Sequence[CodeVersion]) -> None:
+        """Store which code a worker runs, before its first claim. Idempotent."""
 
     async def remove(self, worker_id: str) -> None:
         """The worker has stopped."""

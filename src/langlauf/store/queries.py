@@ -10,6 +10,7 @@ from importlib import resources
 import msgspec
 
 from langlauf.domain.access import ApiKey
+from langlauf.domain.code import CodeVersion
 from langlauf.domain.delivery import Notification
 from langlauf.domain.event import Event
 from langlauf.domain.health import WorkerReport
@@ -27,6 +28,7 @@ _RECORDS: dict[str, type[msgspec.Struct]] = {
     "key": ApiKey,
     "worker": WorkerReport,
     "pause": Pause,
+    "code": CodeVersion,
 }
 
 

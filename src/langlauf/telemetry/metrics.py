@@ -129,6 +129,7 @@ _SUBMISSION_OUTCOMES = (
     "overloaded",
     "queue_full",
     "replayed",
+    "reused",
     "unavailable",
 )
 #: `retry`: another attempt follows; otherwise the final status of the message.

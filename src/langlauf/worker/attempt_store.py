@@ -7,6 +7,7 @@ from langlauf.analysis.payload import decode, run_in_thread
 from langlauf.analysis.registry import Analysis
 from langlauf.clock import Clock
 from langlauf.domain.attempt import ClaimBatch, ClaimRequest, Lease, LeaseRenewal, Write, WriteResult
+from langlauf.domain.code import CodeVersion
 from langlauf.domain.errors import LanglaufError, PayloadUnavailable, TransientError
 from langlauf.domain.health import WorkerReport
 from langlauf.domain.instant import Instant
@@ -35,6 +36,8 @@ class WorkerReports(Protocol):
     """Presence of workers; see `WorkerStore`."""
 
     async def save_report(self, report: WorkerReport) -> None: ...
+
+    async def save_codes(self, codes: Sequence[CodeVersion]) -> None: ...
 
     async def remove(self, worker_id: str) -> None: ...
 

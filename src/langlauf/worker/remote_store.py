@@ -28,6 +28,7 @@ from langlauf.domain.attempt import (
     Write,
     WriteResult,
 )
+from langlauf.domain.code import CodeVersion
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.health import WorkerReport
 from langlauf.domain.instant import Instant
@@ -73,6 +74,7 @@ _VERBS = {
     "chunks": _verb(tuple[str, str, list[str]], dict[str, str]),
     "completed": _verb(tuple[str, str, tuple[Instant, str] | None, int], list[PastRun]),
     "result": _verb(tuple[str, str, bool], ResultView | None),
+    "code": _verb(tuple[list[CodeVersion]], None),
     "note": _verb(tuple[WorkerReport], None),
     "forget": _verb(tuple[str], None),
 }
@@ -136,6 +138,10 @@ class RemoteStore:
     async def save_report(self, report: WorkerReport) -> None:
         """Report that this worker is there."""
         await self._call("note", report)
+
+    async def save_codes(self, codes: Sequence[CodeVersion]) -> None:
+        """Store which code this worker runs."""
+        await self._call("code", list(codes))
 
     async def remove(self, worker_id: str) -> None:
         """Report that a worker has stopped."""
@@ -284,6 +290,9 @@ class StoreServer:
     async def _note(self, report: WorkerReport) -> None:
         self._worker_id = report.worker_id
         await self._store.workers.save_report(report)
+
+    async def _code(self, codes: list[CodeVersion]) -> None:
+        await self._store.workers.save_codes(codes)
 
     async def _forget(self, worker_id: str) -> None:
         self._worker_id = None

@@ -7,6 +7,7 @@ then they are released; *stopped* when no attempt runs.
 import asyncio
 import logging
 
+from langlauf.analysis.code import code_version
 from langlauf.analysis.registry import Registry
 from langlauf.background import BackgroundLoop
 from langlauf.clock import Clock, monotonic, new_id
@@ -75,6 +76,8 @@ class Worker:
         self._executor = _make_executor(settings)
         self._loops: list[BackgroundLoop] = []
         self._hurried = asyncio.Event()
+        #: the code of each analysis, once it is stored
+        self._codes: dict[str, int] = {}
 
     @property
     def running(self) -> int:
@@ -151,6 +154,8 @@ class Worker:
             await self._wait_for_work()
             return
         limits = {one.name: one.max_running for one in self._registry if one.max_running is not None}
+        if not self._codes:
+            self._codes = await self._save_codes()
         request = ClaimRequest(
             worker_id=self.worker_id,
             slots=free,
@@ -159,6 +164,7 @@ class Worker:
             max_running=self._settings.max_running,
             limits=limits,
             max_running_org=self._settings.max_running_org,
+            codes=self._codes,
         )
         handed = await self._store.claim_next(request, self._wait_for_work)
         if handed.claims and self._heartbeat.late:  # before a new attempt can block the loop again
@@ -175,6 +181,13 @@ class Worker:
         for claim in handed.claims:
             ids = {"job_id": claim.lease.job_id, "org_id": claim.lease.org_id, "worker_id": self.worker_id}
             record_span("claim", trace_from(claim.traceparent, claim.tracestate), began, **ids)
+
+    async def _save_codes(self) -> dict[str, int]:
+        """Store which code this worker runs, and return its keys."""
+        known = [analysis for name in self._registry.runnable if (analysis := self._registry.get(name)) is not None]
+        codes = [code_version(analysis) for analysis in known]
+        await self._store.workers.save_codes(codes)
+        return {one.analysis: one.key for one in codes}
 
     def _run(self, claim: Claim, asked_at: float) -> None:
         analysis = self._registry.get(claim.analysis)

@@ -1,10 +1,13 @@
 """Administration in PostgreSQL: keys, sessions and secrets, orgs as a whole, workers and maintenance duties."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, cast
+
+from msgspec import structs
 
 from langlauf.clock import new_secret
 from langlauf.domain.access import ApiKey, HashedKey, KeyChanges
+from langlauf.domain.code import CodeVersion
 from langlauf.domain.health import SILENT_KEPT_SECONDS, DutySuccess, WorkerReport, WorkerStatus
 from langlauf.domain.instant import Instant, after
 from langlauf.store.admin import KNOWN_AS, RecordOwner, SessionEnd, worker_from, worker_values
@@ -99,6 +102,11 @@ class PostgresWorkers(PooledStore):
 
     async def remove(self, worker_id: str) -> None:
         await self._pool.call("remove_worker", worker_id)
+
+    async def save_codes(self, codes: Sequence[CodeVersion]) -> None:
+        rows = [(one.key, *structs.astuple(one)) for one in codes]
+        if rows:
+            await self._pool.call("save_codes", *map(list, zip(*rows, strict=True)))
 
     async def statuses(self) -> list[WorkerStatus]:
         return [worker_from(tuple(row)) for row in await self._pool.rows("all_workers")]

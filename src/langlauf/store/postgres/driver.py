@@ -399,6 +399,8 @@ def _claim_values(request: ClaimRequest) -> tuple[Any, ...]:
         list(request.limits),
         list(request.limits.values()),
         request.max_running_org,
+        list(request.codes),
+        list(request.codes.values()),
     )
 
 

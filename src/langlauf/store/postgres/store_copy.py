@@ -37,6 +37,7 @@ _ORDERS = {
     "idempotency_keys": by("idempotency_key", "org_id"),
     "pace": by("analysis"),
     "pauses": by("org_id", "analysis"),
+    "codes": by("code"),
     "imports": by("file_name", "sha256"),
     "api_keys": by("key_id"),
     "signing_secrets": by("purpose"),

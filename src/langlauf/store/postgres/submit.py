@@ -5,8 +5,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from langlauf.clock import new_id
 from langlauf.domain.errors import StoreError, StoreUnavailable
-from langlauf.domain.instant import Instant
+from langlauf.domain.instant import Instant, after
 from langlauf.domain.job import (
     INLINE_REF,
     Accepted,
@@ -18,6 +19,7 @@ from langlauf.domain.job import (
     Replayed,
     SubmitOutcome,
 )
+from langlauf.domain.state import Status
 from langlauf.store.postgres.batch import is_hex, is_uuid, key_of, name_unless_uuid, packed
 
 #: Looks jobs up by org and id.
@@ -88,7 +90,7 @@ def columns_of(batch: Sequence[NewJob]) -> list[Sequence[Any]]:
         [new.max_waiting_all for new in batch],
         [new.max_waiting_analysis for new in batch],
     ]
-    return [*(packed(column) for column in columns), *_wish_columns(batch)]
+    return [*(packed(column) for column in columns), *_wish_columns(batch), *_reuse_columns(batch)]
 
 
 def _split(texts: list[str], compact: Callable[[str], object]) -> tuple[list[Any], list[Any]]:
@@ -105,6 +107,18 @@ def _wish_columns(batch: Sequence[NewJob]) -> list[Sequence[Any]]:
         [request.target for _, request in placed],
         [request.lane for _, request in placed],
         [request.language for _, request in placed],
+    ]
+
+
+def _reuse_columns(batch: Sequence[NewJob]) -> list[Sequence[Any]]:
+    """Return where results may be reused, column by column, with new ids for them; and whose own may be."""
+    asked = [(place, new.reuse) for place, new in enumerate(batch, start=1) if new.reuse is not None]
+    return [
+        [place for place, _ in asked],
+        [rule.version for _, rule in asked],
+        [after(0, rule.seconds) for _, rule in asked],
+        [key_of(new_id()) for _ in asked],
+        [place for place, new in enumerate(batch, start=1) if new.reusable],
     ]
 
 
@@ -129,11 +143,24 @@ async def read_outcomes(
     ]
 
 
-def _outcome(new: NewJob, outcome: list[str], known: dict[tuple[str, str], JobRecord]) -> SubmitOutcome | StoreError:
+def _reused(new: NewJob, now: Instant, result_id: str, origin_id: str) -> Accepted:
+    job = replace(
+        new.job, status=Status.COMPLETED, queued_at=now, updated_at=now, attempt=1, event_seq=3, progress_percent=100,
+        estimated_seconds=0.0, started_at=now, attempt_started_at=now, finished_at=now, result_id=result_id,
+        reused_from=origin_id,
+    )  # fmt: skip
+    return Accepted(job)
+
+
+def _outcome(  # noqa: PLR0911 - one line for each word
+    new: NewJob, outcome: list[str], known: dict[tuple[str, str], JobRecord]
+) -> SubmitOutcome | StoreError:
     match outcome:
         case ["accepted" | "known", at, ticket]:
             now: Instant = int(at)
             return Accepted(replace(new.job, queued_at=now, updated_at=now, ticket=int(ticket)))
+        case ["found", at, result_id, origin_id]:
+            return _reused(new, int(at), result_id, origin_id)
         case ["reused"]:
             return KeyReused()
         case ["full", "org" | "analysis" | "all" as scope, waiting]:

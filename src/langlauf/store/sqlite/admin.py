@@ -1,6 +1,6 @@
 """Administrative tables in SQLite: API keys, ended sessions, signing secrets, orgs, workers and duties."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Literal, cast
 
@@ -8,6 +8,7 @@ import msgspec
 
 from langlauf.clock import new_secret
 from langlauf.domain.access import ApiKey, HashedKey, KeyChanges
+from langlauf.domain.code import CodeVersion
 from langlauf.domain.health import SILENT_KEPT_SECONDS, DutySuccess, WorkerReport, WorkerStatus
 from langlauf.domain.instant import Instant, after
 from langlauf.store.admin import KEYS, KNOWN_AS, RecordOwner, SessionEnd, worker_from, worker_values
@@ -194,6 +195,11 @@ def note_worker(tx: Transaction, report: WorkerReport) -> None:
     tx.run("forget_silent_workers", before=after(tx.now, -SILENT_KEPT_SECONDS))
 
 
+def save_codes(tx: Transaction, codes: Sequence[CodeVersion]) -> None:
+    """Store which code a worker runs; what is known is left as it is."""
+    tx.run_many("save_code", [{"code": one.key, **msgspec.structs.asdict(one)} for one in codes])
+
+
 def forget_worker(tx: Transaction, worker_id: str) -> None:
     """Delete the row of a worker."""
     tx.run("forget_worker", worker_id=worker_id)
@@ -207,6 +213,9 @@ class SqliteWorkers(StoreComponent):
 
     async def remove(self, worker_id: str) -> None:
         await self._change(partial(forget_worker, worker_id=worker_id))
+
+    async def save_codes(self, codes: Sequence[CodeVersion]) -> None:
+        await self._change(partial(save_codes, codes=codes))
 
     async def statuses(self) -> list[WorkerStatus]:
         return [worker_from(row) for row in await self._rows("all_workers")]

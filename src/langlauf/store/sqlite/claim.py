@@ -40,7 +40,7 @@ def claim(tx: Transaction, request: ClaimRequest) -> list[Claim]:
         for analysis, starts in Counter(rows[job][_ANALYSIS] for job in jobs).items():
             tx.running(analysis, starts)
         changes = [
-            (job, tx.now, request.worker_id, expires_at, _deadline(claim))
+            (job, tx.now, request.worker_id, expires_at, _deadline(claim), request.codes.get(claim.analysis))
             for job, claim in zip(jobs, made, strict=True)
         ]
         if tx.run_many("claim_jobs", changes) != len(jobs):

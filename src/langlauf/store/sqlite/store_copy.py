@@ -42,6 +42,7 @@ _ORDERS = {
     "idempotency_keys": RowOrder(("job_id",), "row", _JOB),
     "pace": by("analysis"),
     "pauses": by("org_id", "analysis"),
+    "codes": by("code"),
     "imports": by("file_name", "sha256"),
     "api_keys": by("key_id"),
     "signing_secrets": by("purpose"),

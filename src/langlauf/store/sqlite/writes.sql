@@ -53,9 +53,35 @@ SELECT coalesce(max(job), 0) FROM job_rows
 INSERT INTO job_rows (
     job, org, analysis, job_id, status, expedite, ticket, queued_at, updated_at, payload_hash, payload_ref, timeout_seconds,
     max_retries, trace_id, request_id, requested_by_user_id, api_key_id, estimated_seconds, retry_of, traceparent, tracestate, input,
-    label, tool_client, run_at, start_by, schedule, planned_at, based_on)
+    label, tool_client, run_at, start_by, schedule, planned_at, based_on, reusable)
 VALUES (?1, ?2, ?3, ?4, 'queued', ?5, ?6, ?7, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22,
-    ?23, ?24, ?25, ?26, ?27)
+    ?23, ?24, ?25, ?26, ?27, ?28)
+
+-- name: find_reusable
+-- A result that a new job may have: of its own org, the same analysis, input and version, recent enough and still in a row.
+SELECT origin.job_id, origin.job, origin.code
+FROM job_rows AS origin INDEXED BY idx_jobs_reusable JOIN codes ON codes.code = origin.code
+WHERE substr(origin.payload_hash, 1, 8) = substr(:hash, 1, 8) AND origin.reusable = 1 AND origin.status = 'completed'
+  AND origin.finished_at >= :since AND origin.payload_hash = :hash AND origin.org = :org AND origin.analysis = :analysis
+  AND codes.version = :version AND origin.result_expired_at IS NULL
+  AND EXISTS (SELECT 1 FROM result_rows AS final
+      WHERE final.job = origin.job AND final.result_kind = 'final' AND final.payload IS NOT NULL)
+ORDER BY origin.finished_at DESC LIMIT 1
+
+-- name: start_reused
+UPDATE job_rows SET status = 'running', attempt = 1, started_at = :now, attempt_started_at = :now, event_seq = 2
+WHERE job = :job AND status = 'queued'
+
+-- name: copy_final
+INSERT INTO result_rows (job, result_seq, org, result_id, result_kind, schema_version, created_at, summary_json, payload, views)
+SELECT :job, 1, org, :result_id, 'final', schema_version, :now, summary_json, payload, views
+FROM result_rows WHERE job = :origin AND result_kind = 'final'
+
+-- name: complete_reused
+UPDATE job_rows SET
+    status = 'completed', progress_percent = 100, result_id = :result_id, finished_at = :now, event_seq = 3,
+    estimated_seconds = 0, reused_from = :origin_id, code = :code, reusable = NULL
+WHERE job = :job AND status = 'running'
 
 -- name: insert_large_input
 INSERT INTO inputs (job, input) VALUES (?, ?)
@@ -188,6 +214,9 @@ WHERE deadline_at IS NOT NULL AND lease_expires_at > :now
 SELECT org, analysis FROM job_rows INDEXED BY idx_jobs_timeout_detection
 WHERE deadline_at IS NOT NULL AND lease_expires_at <= :now AND lease_expires_at > :oldest AND cancel_requested_at IS NULL
 
+-- name: save_code
+INSERT INTO codes (code, {code_names}) VALUES (:code, {code_named}) ON CONFLICT DO NOTHING
+
 -- name: pauses
 SELECT org_id, analysis, paused_until FROM pauses
 
@@ -266,6 +295,8 @@ UPDATE job_rows SET
     worker_id = ?3,
     lease_expires_at = ?4,
     deadline_at = ?5,
+    reusable = iif(attempt = 0 OR code IS ?6, reusable, NULL),
+    code = ?6,
     event_seq = event_seq + 1,
     updated_at = ?2
 WHERE job = ?1 AND ((status = 'queued' AND ticket >= 0) OR (status IN ('running', 'partial') AND next_attempt_at <= ?2))

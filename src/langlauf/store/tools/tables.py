@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from langlauf.domain.code import CodeVersion
 from langlauf.domain.delivery import DeliveryAttempt, Notification
 from langlauf.domain.event import Event
 from langlauf.domain.job import JobRecord
@@ -50,6 +51,7 @@ TABLES = (
     Table("idempotency_keys", ("org_id", "idempotency_key", "job_id", "payload_hash", "created_at")),
     Table("pace", ("analysis", "runs", "mean_seconds")),
     Table("pauses", Pause.__struct_fields__),
+    Table("codes", ("code", *CodeVersion.__struct_fields__)),
     Table("imports", ("file_name", "sha256", "imported_at", "jobs")),
     Table(
         "api_keys",

@@ -387,7 +387,7 @@ WHERE imported_at IS NULL AND (started_at < run_at OR started_at > start_by + 10
 -- name: paused_starts
 SELECT job.org_id, job.job_id, 'attempt_started_at ' || job.attempt_started_at || ', paused_at ' || pause.paused_at
 FROM pauses AS pause JOIN jobs AS job ON job.analysis = pause.analysis AND pause.org_id IN ('', job.org_id)
-WHERE job.attempt_started_at > pause.paused_at AND coalesce(job.attempt_started_at < pause.paused_until, true)
+WHERE job.reused_from IS NULL AND job.attempt_started_at > pause.paused_at AND coalesce(job.attempt_started_at < pause.paused_until, true)
 
 -- name: lane_tickets
 SELECT org_id, CAST(NULL AS text),

@@ -183,6 +183,9 @@ CREATE TYPE claim_state AS (
     timed      text[],
     -- lanes of single orgs that are paused, as org and analysis; NULL where there are none
     paused     text[],
+    -- the code that the worker runs, by analysis
+    coded      text[],
+    codes      bigint[],
     -- whether another pass may find more
     again      boolean,
     -- claimed so far

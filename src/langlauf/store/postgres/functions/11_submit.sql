@@ -100,6 +100,66 @@ BEGIN
     RETURN outcomes;
 END $$;
 
+-- The jobs whose results new ones may have, by the order of `places`: of the own org, the same analysis, input and version, recent
+-- enough and still in a row.
+CREATE OR REPLACE FUNCTION find_reusable(
+    now bigint, outcomes text[], org_ids text[], names text[], hashes bytea[], places bigint[], versions text[], ages bigint[]
+) RETURNS uuid[] LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN ARRAY(
+        SELECT (SELECT origin.job FROM job_rows AS origin JOIN codes ON codes.code = origin.code
+                WHERE substr(origin.payload_hash, 1, 8) = substr(hashes[wish.place], 1, 8) AND origin.reusable = 1
+                  AND origin.status = 'completed' AND origin.finished_at >= now - wish.age
+                  AND origin.payload_hash = hashes[wish.place] AND origin.org_id = org_ids[wish.place]
+                  AND origin.analysis = names[wish.place] AND codes.version = wish.version AND origin.result_expired_at IS NULL
+                  AND EXISTS (SELECT 1 FROM result_rows AS final
+                      WHERE final.job = origin.job AND final.result_kind = 'final' AND final.payload IS NOT NULL)
+                  AND outcomes[wish.place] IS NULL
+                ORDER BY origin.finished_at DESC LIMIT 1)
+        FROM unnest(places, versions, ages) WITH ORDINALITY AS wish (place, version, age, number) ORDER BY number);
+END $$;
+
+-- Completes new jobs with the results of others: every transition and event, and no turn. Returns the outcomes, in which these
+-- are `found time result origin`.
+CREATE OR REPLACE FUNCTION complete_reused(
+    now bigint, outcomes text[], org_ids text[], job_ids uuid[], places bigint[], results uuid[], origins uuid[]
+) RETURNS text[] LANGUAGE plpgsql AS $$
+DECLARE
+    place bigint;
+    origin record;
+BEGIN
+    FOR number IN 1 .. cardinality(places) LOOP
+        place := places[number];
+        CONTINUE WHEN origins[number] IS NULL OR outcomes[place] NOT LIKE 'accepted %';
+        SELECT coalesce(job_name, job::text) AS job_id, code INTO origin FROM job_rows WHERE job = origins[number];
+        UPDATE job_rows SET status = 'running', attempt = 1, started_at = now, attempt_started_at = now, event_seq = 2, ticket = 0
+        WHERE job = job_ids[place];
+        INSERT INTO result_rows (org_id, result, job, result_kind, result_seq, schema_version, created_at, summary_json, payload, views)
+        SELECT org_id, results[number], job_ids[place], 'final', 1, schema_version, now, summary_json, payload, views
+        FROM result_rows WHERE job = origins[number] AND result_kind = 'final';
+        UPDATE job_rows SET status = 'completed', progress_percent = 100, result = results[number], finished_at = now, event_seq = 3,
+            kept = 3, estimated_seconds = NULL, updated_at = NULL, reused_from = origin.job_id, code = origin.code
+        WHERE job = job_ids[place];
+        INSERT INTO event_rows (org_id, job, event_seq, event_type, occurred_at, actor_type, payload_json, feed_mark)
+        VALUES (org_ids[place], job_ids[place], 2, 'job.running', now, 'system',
+                '{"attempt":1,"reused_from":' || json_string(origin.job_id) || '}', (SELECT feed_mark())),
+            (org_ids[place], job_ids[place], 3, 'job.completed', now, 'system', NULL, (SELECT feed_mark()));
+        outcomes[place] := 'found ' || now || ' ' || results[number] || ' ' || origin.job_id;
+    END LOOP;
+    RETURN outcomes;
+END $$;
+
+-- Adds the messages about the later events of jobs that were completed at once.
+CREATE OR REPLACE FUNCTION tell_reused(reused uuid[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    orgs CONSTANT text[] := ARRAY(
+        SELECT job.org_id FROM unnest(reused) WITH ORDINALITY AS one (key, place) JOIN job_rows AS job ON job.job = one.key ORDER BY place);
+BEGIN
+    FOR seq IN 2 .. 3 LOOP
+        PERFORM insert_messages(orgs, reused, array_fill(seq, ARRAY[cardinality(reused)]));
+    END LOOP;
+END $$;
+
 -- Accepts or refuses submissions in their order: by idempotency key, duplicate input, then room in the queue. No two of a batch
 -- share a key, nor an input if duplicates are refused. Outcomes: `accepted time ticket`, `replayed id`, `reused`, `duplicate
 -- id`, `full scope waiting`, and for a retry whose first try was committed `known time ticket`. Subscriptions follow with the
@@ -110,9 +170,13 @@ CREATE OR REPLACE FUNCTION submit(
     key_ids text[], clients text[], estimates float8[], retry_ofs text[], based_ons text[], traceparents text[], tracestates text[], labels text[],
     run_ats bigint[], start_bys bigint[], schedules text[], planned_ats bigint[], keys text[],
     refuses boolean[], resume_froms text[], most_of_org bigint[], most_of_all bigint[], most_of_analysis bigint[],
-    wish_places bigint[], wish_channels text[], wish_targets text[], wish_lanes text[], wish_languages text[], asked_again boolean
+    wish_places bigint[], wish_channels text[], wish_targets text[], wish_lanes text[], wish_languages text[],
+    reuse_places bigint[], reuse_versions text[], reuse_ages bigint[], reuse_results uuid[], reusable_places bigint[], asked_again boolean
 ) RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE
+    origins uuid[] := '{}';
+    reused uuid[] := '{}';
+    waits text[];
     outcomes text[] := array_fill(NULL::text, ARRAY[cardinality(org_ids)]);
     now bigint;
     hit record;
@@ -151,6 +215,14 @@ BEGIN
         END LOOP;
     END IF;
 
+    IF cardinality(reuse_places) > 0 THEN
+        origins := find_reusable(now, outcomes, org_ids, names, hashes, reuse_places, reuse_versions, reuse_ages);
+        FOR number IN 1 .. cardinality(reuse_places) LOOP
+            -- It takes no place in a queue, and is no duplicate of a run.
+            IF origins[number] IS NOT NULL THEN outcomes[reuse_places[number]] := 'found'; END IF;
+        END LOOP;
+    END IF;
+
     FOR hit IN
         SELECT wish.place, twin.job_id
         FROM unnest(org_ids, names, hashes, refuses, outcomes) WITH ORDINALITY
@@ -166,6 +238,9 @@ BEGIN
     END LOOP;
 
     outcomes := refuse_full(outcomes, org_ids, names, most_of_org, most_of_all, most_of_analysis);
+    IF cardinality(origins) > 0 THEN
+        outcomes := array_replace(outcomes, 'found', NULL);
+    END IF;
     IF num_nonnulls(VARIADIC keys) > 0 AND num_nonnulls(VARIADIC outcomes) > 0 THEN
         DELETE FROM idempotency_keys AS unused
         USING unnest(org_ids, job_ids, job_names, outcomes) AS wish (org_id, job, job_name, answer)
@@ -190,7 +265,16 @@ BEGIN
         FROM unnest(wish_places, wish_channels, wish_targets, wish_lanes, wish_languages) AS wish (place, channel, target, lane, language)
         WHERE outcomes[place] LIKE 'accepted %';
     END IF;
-    PERFORM join_lanes(org_ids, names, classes, outcomes);
+    waits := outcomes;
+    IF cardinality(origins) > 0 THEN
+        waits := complete_reused(now, outcomes, org_ids, job_ids, reuse_places, reuse_results, origins);
+        reused := ARRAY(SELECT job_ids[place] FROM unnest(reuse_places) AS wish (place) WHERE waits[place] LIKE 'found %');
+    END IF;
+    IF cardinality(reusable_places) > 0 THEN
+        UPDATE job_rows AS new SET reusable = 1
+        FROM unnest(reusable_places) AS wish (place) WHERE new.job = job_ids[wish.place] AND waits[wish.place] LIKE 'accepted %';
+    END IF;
+    PERFORM join_lanes(org_ids, names, classes, waits);
     IF asked_again THEN
         SELECT array_agg(org_id), array_agg(job) INTO org_ids, job_ids
         FROM unnest(org_ids, job_ids, outcomes) AS wish (org_id, job, answer) WHERE answer LIKE 'accepted %';
@@ -198,5 +282,8 @@ BEGIN
     IF cardinality(job_ids) > 0 THEN
         PERFORM insert_messages(org_ids, job_ids, array_fill(1, ARRAY[cardinality(job_ids)]));
     END IF;
-    RETURN outcomes;
+    IF cardinality(reused) > 0 THEN
+        PERFORM tell_reused(reused);
+    END IF;
+    RETURN waits;
 END $$;

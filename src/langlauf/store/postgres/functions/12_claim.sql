@@ -232,6 +232,8 @@ BEGIN
             lease_expires_at = now + lease_time,
             deadline_at = now + (least(timeout_seconds, 315360000) * 1000000)::bigint,
             claim_id = claim,
+            reusable = CASE WHEN attempt = 0 OR code IS NOT DISTINCT FROM free.codes[array_position(free.coded, analysis)] THEN reusable END,
+            code = free.codes[array_position(free.coded, analysis)],
             event_seq = event_seq + 1,
             updated_at = now
         FROM unnest(job_ids) WITH ORDINALITY AS chosen (job, place)
@@ -515,7 +517,7 @@ END $$;
 -- it, or if a lost job that is not swept yet will need it.
 CREATE OR REPLACE FUNCTION claim(
     at bigint, claim uuid, worker text, slots integer, known text[], lease_time bigint, most integer, limited text[],
-    limits integer[], org_limit integer, asked_again boolean
+    limits integer[], org_limit integer, coded text[], codes bigint[], asked_again boolean
 ) RETURNS SETOF claimed LANGUAGE plpgsql AS $$
 DECLARE
     now bigint;
@@ -529,6 +531,8 @@ BEGIN
         RETURN QUERY SELECT * FROM claimed_by(claim);
         RETURN;
     END IF;
+    free.coded := coded;
+    free.codes := codes;
     IF held > 0 THEN
         SELECT * INTO known, free.paused FROM unpaused(now, known);
     END IF;

@@ -15,6 +15,13 @@ BEGIN
     DELETE FROM workers WHERE seen_at < now - kept;
 END $$;
 
+-- Stores which code a worker runs; what is known is left as it is.
+CREATE OR REPLACE FUNCTION save_codes(
+    keys bigint[], analyses text[], versions text[], hashes text[], packages text[], langlaufs text[], pythons text[], hosts text[]
+) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO codes SELECT * FROM unnest(keys, analyses, versions, hashes, packages, langlaufs, pythons, hosts) ON CONFLICT DO NOTHING
+$$;
+
 CREATE OR REPLACE FUNCTION remove_worker(gone text) RETURNS void LANGUAGE sql AS $$
     DELETE FROM workers WHERE worker_id = gone
 $$;

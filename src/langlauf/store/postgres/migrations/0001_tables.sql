@@ -92,6 +92,10 @@ CREATE TABLE job_rows (
     start_by              bigint,
     schedule              text COLLATE "C",
     planned_at            bigint,
+    -- the code of its latest attempt, whether another job may have its result, and whose result it has
+    code                  bigint,
+    reusable              integer CHECK (reusable = 1),
+    reused_from           text,
     -- Few and short, as every statement parses them.
     CONSTRAINT jobs_state_check CHECK (CASE status
         WHEN 'queued' THEN attempt = 0 AND progress_percent < 100
@@ -136,6 +140,7 @@ CREATE INDEX idx_jobs_retry_of ON job_rows (retry_of COLLATE "C", org_id, queued
 CREATE INDEX idx_jobs_based_on ON job_rows (based_on COLLATE "C", org_id, queued_at) WHERE based_on IS NOT NULL;
 CREATE INDEX idx_jobs_held ON job_rows (org_id, held_at) WHERE held_at IS NOT NULL;
 CREATE INDEX idx_jobs_start_by ON job_rows (start_by) WHERE start_by > 0 AND started_at IS NULL AND finished_at IS NULL;
+CREATE INDEX idx_jobs_reusable ON job_rows (substr(payload_hash, 1, 8), finished_at) WHERE reusable = 1 AND status = 'completed';
 CREATE INDEX idx_jobs_schedule ON job_rows (org_id, schedule, planned_at) WHERE schedule IS NOT NULL;
 CREATE INDEX idx_jobs_named ON job_rows (job) WHERE job_name IS NOT NULL;
 
@@ -300,6 +305,18 @@ CREATE TABLE lane_clock (
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
 
 INSERT INTO lane_clock (only_row, virtual_now) VALUES (1, 0);
+
+-- Which code ran jobs, and on what: written by a worker before its first claim. The key is made from all other columns.
+CREATE TABLE codes (
+    code      bigint PRIMARY KEY,
+    analysis  text COLLATE "C" NOT NULL,
+    version   text NOT NULL,
+    code_hash text NOT NULL,
+    package   text,
+    langlauf  text NOT NULL,
+    python    text NOT NULL,
+    host      text NOT NULL
+);
 
 -- Analyses of which nothing starts: for one org, or for all where org_id is empty. One whose time is over counts no more.
 CREATE TABLE pauses (

@@ -102,6 +102,10 @@ CREATE TABLE job_rows (
     start_by             INTEGER,
     schedule             TEXT,
     planned_at           INTEGER,
+    -- the code of its latest attempt, whether another job may have its result, and whose result it has
+    code                 INTEGER,
+    reusable             INTEGER CHECK (reusable = 1),
+    reused_from          TEXT,
     -- NULL where it is in inputs
     input                TEXT,
     -- What is so in each state. A change from one to another is guarded by the statement that makes it: a trigger that looks at
@@ -144,6 +148,7 @@ CREATE INDEX idx_jobs_retry_of ON job_rows (org, retry_of) WHERE retry_of IS NOT
 CREATE INDEX idx_jobs_based_on ON job_rows (org, based_on) WHERE based_on IS NOT NULL;
 CREATE INDEX idx_jobs_held ON job_rows (org, held_at) WHERE held_at IS NOT NULL;
 CREATE INDEX idx_jobs_start_by ON job_rows (start_by) WHERE start_by IS NOT NULL AND started_at IS NULL AND finished_at IS NULL;
+CREATE INDEX idx_jobs_reusable ON job_rows (substr(payload_hash, 1, 8), finished_at) WHERE reusable = 1 AND status = 'completed';
 CREATE INDEX idx_jobs_schedule ON job_rows (org, schedule, planned_at) WHERE schedule IS NOT NULL;
 CREATE INDEX idx_jobs_unnamed ON job_rows (org, ticket) WHERE analysis = 0;
 
@@ -264,6 +269,18 @@ CREATE TABLE lane_clock (
 ) STRICT;
 
 INSERT INTO lane_clock (only_row, virtual_now) VALUES (1, 0);
+
+-- Which code ran jobs, and on what: written by a worker before its first claim. The key is made from all other columns.
+CREATE TABLE codes (
+    code      INTEGER PRIMARY KEY,
+    analysis  TEXT    NOT NULL,
+    version   TEXT    NOT NULL,
+    code_hash TEXT    NOT NULL,
+    package   TEXT,
+    langlauf  TEXT    NOT NULL,
+    python    TEXT    NOT NULL,
+    host      TEXT    NOT NULL
+) STRICT;
 
 -- Analyses of which nothing starts: for one org, or for all where org_id is empty. One whose time is over counts no more.
 CREATE TABLE pauses (
@@ -528,7 +545,7 @@ SELECT job.job_id, org.org_id, analysis.name AS analysis, job.label, job.status,
     job.based_on, job.attempt, job.event_seq, job.lost_count, job.crash_count, job.result_expired_at, job.events_expired_at,
     job.imported_at, job.ticket, job.paced_percent, job.paced_at, job.progress_at, job.traceparent, job.tracestate,
     job.held_at, job.held_by, job.hold_reason, job.partial_bytes, job.limit_reached, job.read_at,
-    job.run_at, job.start_by, job.schedule, job.planned_at,
+    job.run_at, job.start_by, job.schedule, job.planned_at, job.code, job.reusable, job.reused_from,
     job.job AS row, job.org, job.worker_id, job.lease_expires_at, job.deadline_at, job.kept
 FROM job_rows AS job JOIN orgs AS org ON org.org = job.org JOIN analyses AS analysis ON analysis.analysis = job.analysis;
 
@@ -607,7 +624,7 @@ BEGIN
         label, requested_by_user_id, api_key_id, tool_client, cancel_requested_at, canceled_at, canceled_by, cancel_reason, failed_at, error_code,
         error_message, error_meta, retryable, retry_hint, last_retry_at, retry_reason, retry_of, based_on, result_expired_at,
         events_expired_at, imported_at, traceparent, tracestate, held_at, held_by, hold_reason, partial_bytes, limit_reached,
-        read_at, run_at, start_by, schedule, planned_at)
+        read_at, run_at, start_by, schedule, planned_at, code, reusable, reused_from)
     VALUES ((SELECT org FROM orgs WHERE org_id = NEW.org_id), (SELECT analysis FROM analyses WHERE name = NEW.analysis),
         NEW.job_id, NEW.status, CASE NEW.priority_class WHEN 'expedite' THEN 1 WHEN 'default' THEN 0 END, coalesce(NEW.ticket, 0),
         NEW.queued_at, NEW.updated_at, coalesce(NEW.event_seq, 1), coalesce(NEW.attempt, 0), coalesce(NEW.progress_percent, 0),
@@ -621,7 +638,7 @@ BEGIN
         NEW.error_message, NEW.error_meta, NEW.retryable, NEW.retry_hint, NEW.last_retry_at, NEW.retry_reason, NEW.retry_of,
         NEW.based_on, NEW.result_expired_at, NEW.events_expired_at, NEW.imported_at, NEW.traceparent, NEW.tracestate, NEW.held_at,
         NEW.held_by, NEW.hold_reason, coalesce(NEW.partial_bytes, 0), NEW.limit_reached, NEW.read_at,
-        NEW.run_at, NEW.start_by, NEW.schedule, NEW.planned_at);
+        NEW.run_at, NEW.start_by, NEW.schedule, NEW.planned_at, NEW.code, NEW.reusable, NEW.reused_from);
 END;
 
 CREATE TRIGGER job_inputs_are_brought INSTEAD OF INSERT ON job_inputs

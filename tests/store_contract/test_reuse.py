@@ -1,0 +1,250 @@
+"""Reuse of results: a job that is completed at birth, and every condition without which there is none."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from langlauf.domain.attempt import ClaimRequest, Lease
+from langlauf.domain.code import CodeVersion
+from langlauf.domain.job import Accepted, Duplicate, JobRecord, QueueFull, Replayed, ReuseRule
+from langlauf.domain.outcome import Completed, Failed, Released
+from langlauf.domain.retention import RetentionPolicy
+from langlauf.domain.state import Status
+from langlauf.store.protocol import Store
+from langlauf.store.sqlite.driver import SqliteStore
+from tests.store_contract.conftest import STORES, Harness
+from tests.support.stores import LEASE_SECONDS, SetClock
+from tests.support.submissions import ORG, claim, event_types, new_job, read_job
+
+_DAY = 86_400.0
+
+
+def _code(version: str = "1", host: str = "a", analysis: str = "survey") -> CodeVersion:
+    return CodeVersion(
+        analysis=analysis, version=version, code_hash="0" * 64, package=None, langlauf="0.1", python="3.12", host=host
+    )
+
+
+async def _run(store: Store, clock: SetClock, code: CodeVersion | None = None, **rules: Any) -> JobRecord:
+    """A completed run whose result may be reused."""
+    code = code or _code(analysis=rules.get("analysis", "survey"))
+    await store.workers.save_codes([code])
+    made = await store.submit(new_job(clock, **{"query": "Bern", "reusable": True, **rules}))
+    assert isinstance(made, Accepted), made
+    [begun] = await _claimed(store, code)
+    assert await store.record(begun.lease, Completed(result_id=_result_id(begun.lease), payload='{"n":1}'))
+    clock.pass_(1)
+    return (await read_job(store, begun.lease.job_id, begun.lease.org_id)).job
+
+
+async def _claimed(store: Store, code: CodeVersion) -> list[Any]:
+    request = ClaimRequest(
+        worker_id="w",
+        slots=1,
+        analyses=(code.analysis,),
+        lease_seconds=LEASE_SECONDS,
+        max_running=100,
+        codes={code.analysis: code.key},
+    )
+    return await store.claim(request)
+
+
+def _result_id(lease: Lease) -> str:
+    return lease.job_id[:-1] + ("0" if lease.job_id[-1] != "0" else "1")
+
+
+async def _again(store: Store, clock: SetClock, **rules: Any) -> JobRecord:
+    asked = {"query": "Bern", "reusable": True, "reuse": ReuseRule("1", _DAY), **rules}
+    made = await store.submit(new_job(clock, **asked))
+    assert isinstance(made, Accepted), made
+    clock.pass_(0.001)
+    return made.job
+
+
+def test_a_result_is_reused_at_once(harness: Harness) -> None:
+    """A job of its own, completed at birth with every event; it takes no slot and no turn, and nothing runs."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        first = await _run(store, clock)
+        job = await _again(store, clock)
+        assert (job.status, job.reused_from, job.attempt, job.progress_percent) == (
+            Status.COMPLETED,
+            first.job_id,
+            1,
+            100,
+        )
+        stored = (await read_job(store, job.job_id)).job
+        for field in ("status", "result_id", "reused_from", "finished_at", "queued_at", "event_seq", "attempt"):
+            assert getattr(stored, field) == getattr(job, field), field
+        assert stored.code == first.code
+        assert await event_types(store, job.job_id) == ["job.queued", "job.running", "job.completed"]
+        assert job.result_id is not None
+        assert job.result_id != first.result_id
+        found = await store.tenant(ORG).result(job.result_id, latest=False)
+        assert found is not None
+        assert found.delivered.payload == '{"n":1}'
+        assert await claim(store, 10) == []
+        depth = await store.depth()
+        assert (depth.waiting, depth.running) == (0, 0)
+        assert (await store.paces())["survey"] >= 0
+
+    harness.run(body)
+
+
+async def _other_version(store: Store, clock: SetClock) -> JobRecord:
+    await _run(store, clock)
+    return await _again(store, clock, reuse=ReuseRule("2", _DAY))
+
+
+async def _other_org(store: Store, clock: SetClock) -> JobRecord:
+    await _run(store, clock, org="org-b")
+    return await _again(store, clock)
+
+
+async def _other_input(store: Store, clock: SetClock) -> JobRecord:
+    await _run(store, clock)
+    return await _again(store, clock, query="Basel")
+
+
+async def _other_analysis(store: Store, clock: SetClock) -> JobRecord:
+    await _run(store, clock, analysis="census")
+    return await _again(store, clock)
+
+
+async def _too_old(store: Store, clock: SetClock) -> JobRecord:
+    await _run(store, clock)
+    clock.pass_(10)
+    return await _again(store, clock, reuse=ReuseRule("1", 10))
+
+
+async def _forced(store: Store, clock: SetClock) -> JobRecord:
+    await _run(store, clock)
+    return await _again(store, clock, reuse=None)
+
+
+async def _not_offered(store: Store, clock: SetClock) -> JobRecord:
+    await _run(store, clock, reusable=False)
+    return await _again(store, clock)
+
+
+async def _failed(store: Store, clock: SetClock) -> JobRecord:
+    await store.workers.save_codes([_code()])
+    await store.submit(new_job(clock, query="Bern", reusable=True))
+    [begun] = await _claimed(store, _code())
+    failed = Failed(code="internal", message="no", retryable=False)
+    assert await store.record(begun.lease, failed)
+    return await _again(store, clock)
+
+
+async def _expired(store: Store, clock: SetClock) -> JobRecord:
+    await _run(store, clock)
+    clock.pass_(3_600)
+    policy = RetentionPolicy(final_results=60, partial_results=60, events=60, jobs=30 * _DAY)
+    await store.retire(policy, dry_run=False)
+    return await _again(store, clock)
+
+
+async def _mixed_code(store: Store, clock: SetClock) -> JobRecord:
+    """Its first attempt, whose checkpoints count, was of other code."""
+    await store.workers.save_codes([_code("0"), _code("1")])
+    await store.submit(new_job(clock, query="Bern", reusable=True))
+    [begun] = await _claimed(store, _code("0"))
+    assert await store.record(begun.lease, Released())
+    clock.pass_(0.01)
+    [again] = await _claimed(store, _code("1"))
+    assert await store.record(again.lease, Completed(result_id=_result_id(again.lease), payload="{}"))
+    clock.pass_(1)
+    return await _again(store, clock)
+
+
+Scene = Callable[[Store, SetClock], Awaitable[JobRecord]]
+SCENES: tuple[Scene, ...] = (
+    *(_other_version, _other_org, _other_input, _other_analysis, _too_old, _forced, _not_offered, _failed, _expired),
+    _mixed_code,
+)
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=[scene.__name__.strip("_") for scene in SCENES])
+def test_what_is_not_the_same_is_never_reused(harness: Harness, scene: Scene) -> None:
+    """It is queued and runs, as without reuse."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        job = await scene(store, clock)
+        assert (job.status, job.reused_from) == (Status.QUEUED, None)
+        assert [made.lease.job_id for made in await claim(store, 1, analyses=(job.analysis,))] == [job.job_id]
+
+    harness.run(body)
+
+
+#: Each condition of the look-up, and the scene that shows its absence.
+MUTANTS = {
+    "origin.finished_at >= :since": _too_old,
+    "origin.payload_hash = :hash": None,
+    "origin.org = :org": _other_org,
+    "origin.analysis = :analysis": _other_analysis,
+    "codes.version = :version": _other_version,
+}
+
+
+@pytest.mark.parametrize("condition", [condition for condition, scene in MUTANTS.items() if scene])
+def test_a_look_up_without_this_condition_is_found_out(tmp_path: Any, condition: str) -> None:
+    """The scene of the condition then reuses what it may not."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        assert isinstance(store, SqliteStore)
+        text = store._queries["find_reusable"]
+        assert text.count(condition) == 1
+        name = condition.rpartition(":")[2]
+        store._queries["find_reusable"] = text.replace(condition, f"(:{name} IS NOT NULL)")
+        scene = MUTANTS[condition]
+        assert scene is not None
+        assert (await scene(store, clock)).reused_from is not None
+
+    Harness(STORES["sqlite"], tmp_path).run(body)
+
+
+def test_a_reused_result_is_not_reused_from_again(harness: Harness) -> None:
+    """The age counts from the run: a chain of jobs does not keep an old result alive."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        first = await _run(store, clock)
+        clock.pass_(50)
+        second = await _again(store, clock, reuse=ReuseRule("1", 60))
+        assert second.reused_from == first.job_id
+        clock.pass_(5)
+        assert (await _again(store, clock, reuse=ReuseRule("1", 60))).reused_from == first.job_id
+        clock.pass_(10)
+        assert (await _again(store, clock, reuse=ReuseRule("1", 60))).reused_from is None
+
+    harness.run(body)
+
+
+def test_a_key_comes_first_and_a_full_queue_does_not_matter(harness: Harness) -> None:
+    """A key gives its own job again; what takes no place in a queue is not refused for want of one."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        first = await _run(store, clock)
+        full: dict[str, Any] = {"max_waiting_org": 1, "max_waiting_all": 1}
+        assert isinstance(await store.submit(new_job(clock, query="x", **full)), Accepted)
+        assert isinstance(await store.submit(new_job(clock, query="y", **full)), QueueFull)
+        job = await _again(store, clock, idempotency_key="k", **full)
+        assert job.reused_from == first.job_id
+        rules: dict[str, Any] = {"query": "Bern", "idempotency_key": "k", "reuse": ReuseRule("1", _DAY)}
+        replayed = await store.submit(new_job(clock, **rules))
+        assert isinstance(replayed, Replayed)
+        assert (replayed.job.job_id, replayed.job.reused_from) == (job.job_id, first.job_id)
+
+    harness.run(body)
+
+
+def test_a_run_under_way_does_not_hide_a_result(harness: Harness) -> None:
+    """A forced run of the same input is a duplicate for others, but not for a request that a result answers."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        first = await _run(store, clock)
+        await _again(store, clock, reuse=None)
+        assert isinstance(await store.submit(new_job(clock, query="Bern")), Duplicate)
+        assert (await _again(store, clock)).reused_from == first.job_id
+
+    harness.run(body)
