@@ -119,7 +119,7 @@ def test_the_readme_installs_in_two_ways() -> None:
     """The only other commands: from the package index, and in a clone."""
     lines = [line for block in blocks("README.md", "bash", "sh", "shell") for line in block.text.splitlines()]
     commands = [line.partition("#")[0].strip() for line in lines]
-    assert commands == ["pip install langlauf", "langlauf serve", "make run", "make test"]
+    assert commands == ["pip install 'langlauf[analyses]'", "langlauf demo", "langlauf serve", "make run", "make test"]
 
 
 def test_the_package_installs_and_serves(tmp_path: Path) -> None:

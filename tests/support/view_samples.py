@@ -126,4 +126,10 @@ def showing_app(**options: Any) -> Langlauf:
         await GATES.wait(gate)
         return {"rows": [{"key": "c", "n": 4}], "of": {"city": ATTACK}, "more": True}
 
+    @app.analysis(duplicates=True)
+    async def repeated(job: Job) -> dict[str, Any]:
+        """Its last interim result is the final one."""
+        await job.partial({"rows": [{"key": "a", "n": 1}]})
+        return {"rows": [{"key": "a", "n": 1}]}
+
     return app

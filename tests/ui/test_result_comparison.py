@@ -128,3 +128,11 @@ def test_a_result_says_what_it_is_about(server: Live) -> None:
     assert subject("echo", query="a\nb") == []
     assert subject("plain", payload="a b") == ["a b"]
     assert subject("plain", payload=["Bern"]) == []
+
+
+def test_a_final_result_that_is_the_last_interim_one_is_said_so(server: Live) -> None:
+    """Instead of counting no changes."""
+    job = server.wait(server.submit("repeated")["job_id"])
+    made = assert_page(server.http.get(f"/results/{job['result_id']}/diff?from=1&to=2"))
+    assert "the final result is the same" in made.text
+    assert "Added: 0" not in made.text

@@ -91,7 +91,7 @@ def open_page(client: Client, job_id: str, as_json: bool) -> None:
     else:
         click.echo(url)
     if not webbrowser.open(url):
-        print_note("No browser was found; open the address yourself.")
+        print_note(f"No browser was found; open {url} yourself.")
 
 
 @click.command()

@@ -30,6 +30,7 @@ _GROUPS = {
         "resume": "pauses:resume",
     },
     "Server": {
+        "demo": "demo:demo",
         "serve": "serve:serve",
         "worker": "serve:worker",
         "doctor": "doctor:doctor",

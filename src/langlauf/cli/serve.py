@@ -7,9 +7,11 @@ import asyncio
 import json
 import os
 import socket
+import webbrowser
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import click
@@ -39,14 +41,18 @@ BUNDLED = "langlauf.bundled:app"
     is_flag=True,
     help="Listen beyond this machine, for any host name, without keys.",
 )
+@click.option("--open", "in_browser", is_flag=True, help="Open the start page in the browser.")
 @server_options
-def serve(target: str, allow_open: bool, **flags: Any) -> None:
+def serve(target: str, allow_open: bool, in_browser: bool, **flags: Any) -> None:
     """Serve an application: its API and its workers. Without MODULE:APP, the bundled analyses."""
     settings = read_settings(**flags)
     set_up_logging(settings.log_format, settings.log_level)
     refuse_open_bind(settings, allow_open)
     refuse_processes(settings)
     listening = listen(settings.host, settings.port)
+    if in_browser:
+        # Connections wait from now on until the server takes them.
+        Thread(target=open_in_browser, args=(local_url(listening),), daemon=True).start()
     if settings.processes > 1:
         environment = dict(os.environ)
         forget_secrets(settings)
@@ -55,6 +61,19 @@ def serve(target: str, allow_open: bool, **flags: Any) -> None:
         app = prepare(settings, target)
         app.use(settings, target)
         run(serve_until_stopped(app, listening, allow_open=allow_open))
+
+
+def local_url(listening: socket.socket) -> str:
+    """Return the address of a server for a browser of this machine."""
+    host, port = listening.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+
+def open_in_browser(url: str) -> None:
+    """Open a page in the browser, or say that there is none."""
+    if not webbrowser.open(url):
+        click.echo(f"No browser was found; open {url} yourself.", err=True)
 
 
 def prepare(settings: Settings, target: str) -> Langlauf:

@@ -40,6 +40,9 @@ class RecordingJob(Job):
             self.stored[key] = msgspec.json.encode(await function(*args))
         return msgspec.json.decode(self.stored[key])
 
+    async def progress(self, percent: float | None = None, step: str | None = None) -> None:
+        """Is not recorded."""
+
     async def partial(
         self,
         payload: Any,

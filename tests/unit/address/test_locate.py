@@ -125,7 +125,16 @@ def test_text_without_a_place_is_refused(analyse: Analyse, query: str) -> None:
     assert caught.value.code == "address_intel"
     assert caught.value.hint == "check_input_and_retry"
     assert "such as" in caught.value.message or "Add the name" in caught.value.message
-    assert "LANGLAUF_ADDRESS_TABLE=500" in caught.value.message
+    assert "LANGLAUF" not in caught.value.message
+    assert "`" not in caught.value.message
+
+
+@pytest.mark.parametrize(("query", "name"), [("Bundesplatz 3, 3005 Bren", "Bern"), ("Bahnhof 1, 6300 Zgu", "Zug")])
+def test_a_typing_error_beside_a_postcode_gets_a_suggestion(analyse: Analyse, query: str, name: str) -> None:
+    """A name too short to be guessed at by itself is compared with the places of the postcode."""
+    with pytest.raises(PermanentError) as caught:
+        analyse(query)
+    assert caught.value.message.endswith(f"Did you mean {name}?")
 
 
 def test_exact_match_is_more_confident_than_a_misspelt_one(analyse: Analyse) -> None:

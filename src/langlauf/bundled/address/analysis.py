@@ -13,6 +13,7 @@ from langlauf.bundled.address.basic_stages import rank, region, surroundings
 from langlauf.bundled.address.context import StageContext, StageResult
 from langlauf.bundled.address.data import configured_table, source
 from langlauf.bundled.address.extended_stages import accessibility, comparable, names, profile, sun_and_time
+from langlauf.bundled.address.gazetteer import is_loaded
 from langlauf.bundled.address.locate import locate
 from langlauf.bundled.address.parser import describe, parse
 from langlauf.bundled.address.risk_stages import ambiguity, assessment, border, concentration, remoteness, seasonality
@@ -119,7 +120,8 @@ Query = Annotated[
     msgspec.Meta(
         min_length=1,
         max_length=500,
-        description="An address or the name of a place, in any language and in the order people write it.",
+        description="An address or the name of a place, in any language and in the order people write it. The town is "
+        "located; street and house number are read, but not looked up.",
         examples=["Bundesplatz 3, 3005 Bern", "10 Downing Street, London", "東京"],
     ),
 ]
@@ -147,6 +149,8 @@ async def address(job: Job, query: Query, intelligence_mode: IntelligenceMode = 
     async for name in job.chunks(list(stages), step="Stage {}"):
         stage = stages[name]
         context = StageContext(query, table, dict(results))
+        if name == "locate" and not is_loaded(table):
+            await job.progress(step="Loading the table of places, for which the first job waits")
         # The stages compute, which would block the event loop.
         results[name] = await job.checkpoint(name, asyncio.to_thread, stage.run, context)
         done.append(stage)

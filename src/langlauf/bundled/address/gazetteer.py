@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from math import log1p, pi, sqrt
 from sys import intern
 from threading import Lock
@@ -11,6 +12,7 @@ import msgspec
 
 from langlauf.bundled.address.data import CityRow, read_cities
 from langlauf.bundled.address.geometry import SpatialIndex
+from langlauf.bundled.address.index_file import cached
 from langlauf.bundled.address.text import TypoIndex, fold, fold_lines
 
 # Other names of small places are too many and too odd to be guessed at from a misspelling.
@@ -44,22 +46,44 @@ class GazetteerPlace(msgspec.Struct, frozen=True, gc=False):
         return log1p(self.packed_names.count(b"\n") + bool(self.packed_names))
 
 
+class GazetteerIndex(msgspec.Struct, frozen=True):
+    """What takes long to compute from a table: its places in order, their folded names, and parts of larger ones."""
+
+    places: list[GazetteerPlace]
+    names: dict[str, int | tuple[int, ...]]
+    misspelt: list[str]
+    parts: dict[int, int]
+
+
+def build_index(rows: Iterable[CityRow]) -> GazetteerIndex:
+    """Return the index of a table; a place's index is its rank by population in the world."""
+    places = sorted(map(_place, rows), key=lambda place: (-place.population, place.id))
+    names, misspelt = _index_names(places)
+    return GazetteerIndex(places, names, list(misspelt), find_parts(places, _grid(places)))
+
+
+def _grid(places: Sequence[GazetteerPlace]) -> SpatialIndex:
+    return SpatialIndex([(place.lat, place.lon) for place in places])
+
+
 class Gazetteer:
-    """All places of one table, largest first: a place's index is its rank by population in the world."""
+    """All places of one table, largest first."""
 
-    __slots__ = ("_by_id", "_names", "_typos", "by_country", "grid", "parts", "places", "table")
-
-    def __init__(self, table: str, rows: Iterable[CityRow]) -> None:
+    def __init__(self, table: str, index: GazetteerIndex) -> None:
         self.table = table
-        self.places = sorted(map(_place, rows), key=lambda place: (-place.population, place.id))
-        self._by_id = {place.id: index for index, place in enumerate(self.places)}
-        self._names, misspelt = _index_names(self.places)
-        self._typos = TypoIndex(misspelt)
-        self.grid = SpatialIndex([(place.lat, place.lon) for place in self.places])
-        self.parts = find_parts(self.places, self.grid)
+        self.places = index.places
+        self.parts = index.parts
+        self._names = index.names
+        self._misspelt = index.misspelt
+        self._by_id = {place.id: number for number, place in enumerate(self.places)}
+        self.grid = _grid(self.places)
         self.by_country: dict[str, list[int]] = {}
-        for index, place in enumerate(self.places):
-            self.by_country.setdefault(place.country, []).append(index)
+        for number, place in enumerate(self.places):
+            self.by_country.setdefault(place.country, []).append(number)
+
+    @cached_property
+    def _typos(self) -> TypoIndex:
+        return TypoIndex(self._misspelt)
 
     def index_of(self, place_id: int) -> int:
         """Return the index of the place with this GeoNames number; KeyError if the table has none."""
@@ -138,6 +162,11 @@ _loaded: dict[str, Gazetteer] = {}
 _loading = Lock()
 
 
+def is_loaded(table: str) -> bool:
+    """Whether this process has loaded a table."""
+    return table in _loaded
+
+
 def load(table: str) -> Gazetteer:
     """Return the gazetteer of a table, loaded once per process; concurrent callers wait for the same load."""
     found = _loaded.get(table)
@@ -145,7 +174,8 @@ def load(table: str) -> Gazetteer:
         with _loading:
             found = _loaded.get(table)
             if found is None:
-                found = _loaded[table] = Gazetteer(table, read_cities(table))
+                index = cached(table, GazetteerIndex, lambda: build_index(read_cities(table)))
+                found = _loaded[table] = Gazetteer(table, index)
     return found
 
 

@@ -7,11 +7,12 @@ import msgspec
 
 from langlauf.bundled.address.context import StageContext, StageResult, brief
 from langlauf.bundled.address.data import countries
-from langlauf.bundled.address.gazetteer import Gazetteer, first_names
+from langlauf.bundled.address.gazetteer import Gazetteer, GazetteerPlace, first_names
 from langlauf.bundled.address.geometry import distance_km
 from langlauf.bundled.address.parser import AddressPart, ParsedAddress
+from langlauf.bundled.address.place_names import POSTCODE_AREAS
 from langlauf.bundled.address.scoring import ACCEPTED_FROM, NEIGHBOUR_POINTS, MatchKind, NameSpan, PlaceCandidate, score
-from langlauf.bundled.address.text import fold, is_written_without_spaces, spellings
+from langlauf.bundled.address.text import edit_distance, fold, is_written_without_spaces, spellings
 from langlauf.domain.errors import PermanentError
 
 QUALITY: Final[dict[MatchKind, float]] = {"name": 1.0, "other_name": 0.95, "typo_1": 0.8, "typo_2": 0.6}
@@ -91,8 +92,13 @@ def _words(parsed: ParsedAddress, candidate: PlaceCandidate) -> str:
 
 
 def _not_found(parsed: ParsedAddress, gazetteer: Gazetteer) -> PermanentError:
+    meta: dict[str, Any] = {"field": "query", "table": f"cities{gazetteer.table}"}
     if not any(part.words for part in parsed.parts):
-        message = "The query holds no words. Send an address with the name of its town, such as `Bundesplatz 3, Bern`."
+        message = "The query holds no words. Send an address with the name of its town, such as “Bundesplatz 3, Bern”."
+    elif suggested := suggest_near_postcode(parsed, gazetteer):
+        words, place = suggested
+        message = f"No place called {words} was found. Did you mean {place.name}?"
+        meta["suggestion"] = place.name
     elif parsed.hints and not parsed.street:
         message = (
             "The query names a country or a region but no place the gazetteer knows. Add the name of the town, "
@@ -101,15 +107,36 @@ def _not_found(parsed: ParsedAddress, gazetteer: Gazetteer) -> PermanentError:
     else:
         message = (
             "No place was recognised in the query. Check the spelling and add the town and the country, such as "
-            "`Bundesplatz 3, 3005 Bern, Switzerland`."
+            "“Bundesplatz 3, 3005 Bern, Switzerland”."
         )
-    if gazetteer.table != "500":
-        message += (
-            f" The table in use lists places from {gazetteer.table} people up; for smaller ones set "
-            "LANGLAUF_ADDRESS_TABLE=500."
-        )
-    meta: dict[str, Any] = {"field": "query", "table": f"cities{gazetteer.table}"}
+        if gazetteer.table != _SMALLEST_TABLE:
+            message += f" Places with fewer than {gazetteer.table} people are not listed."
     return PermanentError(message, code="address_intel", hint="check_input_and_retry", meta=meta)
+
+
+_SHORTEST_SUGGESTED: Final = 3
+_SMALLEST_TABLE: Final = "500"
+
+
+def suggest_near_postcode(parsed: ParsedAddress, gazetteer: Gazetteer) -> tuple[str, GazetteerPlace] | None:
+    """Return the words beside a postcode, and the place they probably mean: too short to guess without it, as `Bren`.
+
+    The first figure of a Swiss postcode names its cantons, so a place there comes first; then the largest.
+    """
+    postcode = parsed.postcode
+    words = next((" ".join(part.words) for part in parsed.parts if part.words and part.role == "after_postcode"), "")
+    folded = fold(words)
+    if postcode is None or len(folded) < _SHORTEST_SUGGESTED:
+        return None
+    cantons = POSTCODE_AREAS.get(postcode.text[:1], frozenset())
+    found = [
+        (place.country != "CH", index)
+        for code in postcode.countries
+        for index in gazetteer.by_country.get(code, ())
+        if (place := gazetteer.places[index]).country != "CH" or place.region in cantons
+        if any(edit_distance(folded, name, 1) == 1 for name in first_names(place.name))
+    ]
+    return (words, gazetteer.places[min(found)[1]]) if found else None
 
 
 _LONGEST_NAME: Final = 6

@@ -27,7 +27,8 @@ GERMAN: Final = {
     ),
     "Query": "Adresse oder Ort",
     "An address or the name of a place, in any language and in the order people write it.": (
-        "Eine Adresse oder ein Ortsname, in beliebiger Sprache und Reihenfolge."
+        "Eine Adresse oder ein Ortsname, in beliebiger Sprache und Reihenfolge. "
+        "Gesucht wird der Ort; Strasse und Hausnummer werden gelesen, aber nicht nachgeschlagen."
     ),
     "Level of detail": "Ausführlichkeit",
     "How much to say: `basic` locates and ranks the place, `extended` adds its people, peers, accessibility, daylight "
