@@ -194,3 +194,63 @@ def test_links_and_commands_are_copied(tab: OpenTab, site: Live) -> None:
     curl.click()
     expect(curl).to_have_text("Copied")
     assert '"query":"Bern"' in page.evaluate("navigator.clipboard.readText()")
+
+
+def test_the_end_leaves_a_reader_in_place_who_is_busy(page: Page, site: Live, gate: str) -> None:
+    """A banner leads to the result; a page that nobody touched moves on by itself."""
+    job_id = _running(site, gate)
+    page.goto(f"/jobs/{job_id}")
+    expect(page.locator(".live-text")).to_have_text("Live")
+    untouched = page.context.new_page()
+    untouched.goto(f"/jobs/{job_id}")
+    expect(untouched.locator(".live-text")).to_have_text("Live")
+    page.mouse.wheel(0, 10)
+    GATES.open(gate)
+    untouched.wait_for_url("**/results/*")
+    banner = page.get_by_role("link", name="Done: open the result")
+    expect(banner).to_be_in_viewport()
+    assert "/jobs/" in page.url
+    assert_accessible(page)
+    banner.click()
+    page.wait_for_url("**/results/*")
+
+
+def test_an_action_that_is_not_sent_says_so(page: Page, site: Live, gate: str, troubles: list[str]) -> None:
+    """Offline the page and what was typed stay; sent again, it is done, and the page shows it."""
+    job_id = _running(site, gate)
+    page.goto(f"/jobs/{job_id}")
+    expect(page.locator(".live-text")).to_have_text("Live")
+    page.get_by_role("link", name="Cancel…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Reason").fill("wrong city")
+    page.context.set_offline(True)
+    dialog.get_by_role("button", name="Cancel job").click()
+    expect(dialog.get_by_role("alert")).to_have_text("Not sent. Check the connection, then try again.")
+    expect(dialog.get_by_label("Reason")).to_have_value("wrong city")
+    assert_accessible(page)
+    page.context.set_offline(False)
+    dialog.get_by_role("button", name="Cancel job").click()
+    expect(page.locator("#state")).to_have_text("Canceled")
+    expect(dialog).to_be_hidden()
+    assert site.job(job_id)["cancel_reason"] == "wrong city"
+    troubles.clear()  # the browser complains of requests without a connection
+
+
+def test_a_reader_is_notified_of_the_end(tab: OpenTab, site: Live, gate: str) -> None:
+    """Asked for on the click; shown once, when the job has ended."""
+    page = tab(permissions=["notifications"])
+    page.add_init_script(
+        "window.notices = []; const Own = window.Notification;"
+        "window.Notification = class extends Own { constructor(...all) { super(...all); notices.push(all[0]); } }"
+    )
+    job_id = _running(site, gate)
+    page.goto(f"/jobs/{job_id}")
+    expect(page.locator(".live-text")).to_have_text("Live")
+    button = page.get_by_role("button", name="Notify me")
+    button.click()
+    expect(button).to_have_attribute("aria-pressed", "true")
+    expect(page.locator("#notify-note")).to_contain_text("as long as this tab is open")
+    GATES.open(gate)
+    expect(page.locator("#state")).to_have_text("Completed")
+    assert [one.partition(":")[0] for one in page.evaluate("notices")] == ["Completed"]
+    expect(button).to_have_count(0)

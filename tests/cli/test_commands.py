@@ -253,3 +253,10 @@ def test_a_worker_has_no_processes_of_an_api() -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert "No such option '--processes'" in done.stderr
     assert "--processes" in run_command("serve", "--help").stdout
+
+
+def test_watch_rings_the_bell_at_the_end(langlauf: Commands) -> None:
+    """Once, on standard error; without the flag never."""
+    job = langlauf.submit("value=1")
+    assert langlauf.run("watch", job, "--notify").stderr.count("\a") == 1
+    assert "\a" not in langlauf.run("watch", job).stderr

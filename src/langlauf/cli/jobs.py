@@ -96,15 +96,18 @@ def open_page(client: Client, job_id: str, as_json: bool) -> None:
 
 @click.command()
 @_job
+@click.option("--notify", is_flag=True, help="Ring the terminal's bell when the job has ended.")
 @timeout_option
 @with_client
-def watch(client: Client, job_id: str, timeout: float | None, as_json: bool) -> None:
+def watch(client: Client, job_id: str, *, notify: bool, timeout: float | None, as_json: bool) -> None:
     """Follow a job live until it ends.
 
     Ctrl-C detaches, exit code 130, and the job goes on. Exit code 0 for a completed job, 1 for a failed one, 3 for a
     canceled one. With --json the final state goes to standard output.
     """
     state = watch_to_end(find_job(client, job_id), timeout)
+    if notify:
+        click.echo("\a", err=True, nl=False)
     print_outcome(state)
     if as_json:
         print_json(state)

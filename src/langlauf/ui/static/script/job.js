@@ -2,6 +2,7 @@
 // aloud what matters.
 
 import { changed as CHANGED, now } from "./frame.js";
+import "./send.js";
 
 // New versions are said at most so often.
 const BETWEEN_VERSIONS = 15_000;
@@ -70,6 +71,48 @@ document.addEventListener("click", (event) => {
   copy(source ? source.textContent : location.href, button);
 });
 
+// -- a notice of the browser, when the job ends ------------------------------------------------------------------------
+
+const root = document.documentElement;
+
+function showNotify() {
+  const button = document.querySelector("[data-notify]");
+  if (!button) return;
+  button.hidden = !("Notification" in window);
+  const on = "awaited" in root.dataset;
+  button.setAttribute("aria-pressed", String(on));
+  button.textContent = on ? button.dataset.on : button.dataset.notify;
+}
+
+async function switchNotify(button) {
+  if ("awaited" in root.dataset) {
+    delete root.dataset.awaited;
+  } else if ((await Notification.requestPermission()) === "granted") {
+    root.dataset.awaited = "";
+  }
+  const on = "awaited" in root.dataset;
+  said.textContent = on ? button.dataset.kept : Notification.permission === "denied" ? button.dataset.denied : "";
+  document.getElementById("notify-note").textContent = said.textContent;
+  showNotify();
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest?.("[data-notify]");
+  if (button) switchNotify(button);
+});
+
+function notifyOfEnd() {
+  if (!("awaited" in root.dataset) || main.dataset.follow) return;
+  delete root.dataset.awaited;
+  const notice = new Notification(document.title, { tag: location.pathname, lang: root.lang });
+  notice.addEventListener("click", () => {
+    focus();
+    notice.close();
+  });
+}
+
+showNotify();
+
 // -- time --------------------------------------------------------------------------------------------------------------
 
 function clock(seconds) {
@@ -112,6 +155,8 @@ function say() {
 
 document.addEventListener(CHANGED, () => {
   say();
+  showNotify();
+  notifyOfEnd();
   const dialog = document.getElementById("stop");
   if (dialog?.open && !main.dataset.follow) dialog.close();
 });

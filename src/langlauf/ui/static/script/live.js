@@ -5,6 +5,7 @@ import { Hub } from "./hub.js";
 import { remember, swap } from "./part_update.js";
 
 const CHANGED = "langlauf:changed";
+const LOOK = "langlauf:look";
 const PAUSED = "langlauf.paused";
 const BETWEEN_FETCHES = 500;
 const POLL = 5_000;
@@ -61,6 +62,7 @@ class Page {
   #pollTimer = 0;
   #sleepTimer = 0;
   #moving = false;
+  #touched = false;
   #focused = "";
 
   constructor() {
@@ -79,6 +81,10 @@ class Page {
     addEventListener("pagehide", () => this.#hub.leave());
     addEventListener("pageshow", (event) => event.persisted && this.#wake());
     document.addEventListener("visibilitychange", () => this.#seen());
+    document.addEventListener(LOOK, (event) => this.#look(event));
+    for (const kind of ["pointerdown", "keydown", "wheel", "touchmove"]) {
+      addEventListener(kind, () => (this.#touched = true), { once: true, passive: true });
+    }
     document.addEventListener("focusout", () => setTimeout(() => this.#held && this.#wish()));
     this.#start();
   }
@@ -206,14 +212,21 @@ class Page {
     }
   }
 
-  // On to where the page leads now, unless its reader is busy here. A page that led there from the start stays.
+  // What its reader did changed something: the page shows it at once, unless it rests.
+  #look(event) {
+    if (this.#resting || !navigator.onLine) return;
+    event.preventDefault();
+    this.#wish();
+  }
+
+  // On to where the page leads now, unless its reader has touched anything here: then a banner leads there. A page that
+  // led there from the start stays.
   #move(onward) {
     if (this.#moving) return;
     this.#moving = true;
     document.documentElement.dataset.moment = "onward";
     setTimeout(() => {
-      const busy = document.querySelector("dialog[open]") || document.activeElement?.matches("input, textarea, select");
-      if (!storage.read() && !busy) location.assign(onward);
+      if (!storage.read() && !this.#touched) location.assign(onward);
     }, MOMENT);
   }
 
@@ -241,7 +254,9 @@ class Page {
     }
   }
 
+  // A tab whose reader waits for a notice stays awake.
   #sleep() {
+    if ("awaited" in document.documentElement.dataset) return;
     this.#asleep = true;
     this.#start();
   }
