@@ -117,3 +117,30 @@ def test_lists_work_without_a_script(site: Live, tab: OpenTab, org: str) -> None
     page.get_by_role("button", name="Mark all as read").click()
     expect(page.get_by_text("No unread messages.")).to_be_visible()
     GATES.open(gate)
+
+
+def test_all_that_match_run_again_in_batches(
+    site: Live, tab: OpenTab, org: str, monkeypatch: pytest.MonkeyPatch, troubles: list[str]
+) -> None:
+    """Beyond the page; what was not sent is said and sent again; the summary has the focus."""
+    monkeypatch.setattr("langlauf.ui.pages.job_list.JOBS_PAGE_SIZE", 20)
+    jobs = [site.submit("echo", org, query=f"{number}")["job_id"] for number in range(60)]
+    for job_id in jobs:
+        site.wait(job_id, org)
+    page: Page = tab(**{OPTIONS: {"X-Org-Id": org}})
+    page.goto("/jobs?status=completed&analysis=echo")
+    page.get_by_label("All 60 that match").check()
+    expect(page.locator(".how-many")).to_have_text("All 60 that match")
+    page.get_by_role("button", name="Run again…").click()
+    button = page.get_by_role("button", name="Run again (60)")
+    page.context.set_offline(True)
+    button.click()
+    status = page.locator("form.confirm [role=status]")
+    expect(status).to_have_text("0 of 60 done. Not sent. Check the connection, then try again.")
+    assert_accessible(page)
+    page.context.set_offline(False)
+    button.click()
+    outcome = page.locator("#bulk-outcome")
+    expect(outcome).to_have_text("Started again. Jobs: 60.")
+    expect(outcome).to_be_focused()
+    troubles.clear()  # the browser complains of requests without a connection

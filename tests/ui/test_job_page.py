@@ -6,6 +6,15 @@ from collections.abc import Iterator
 import pytest
 
 from langlauf.clock import new_id
+from langlauf.domain.event import Event, EventType
+from langlauf.domain.instant import SECOND
+from langlauf.domain.job import INLINE_REF, JobRecord, Phase
+from langlauf.domain.read_models import JobView
+from langlauf.domain.state import Status
+from langlauf.service.read import DerivedFields
+from langlauf.settings import load_settings
+from langlauf.ui.language import load_language
+from langlauf.ui.pages.job_headline import JobObservation, job_headline
 from tests.support.live import GATES, Live, live, sample_app
 from tests.ui.html_page import assert_page
 
@@ -75,6 +84,48 @@ def test_a_code_of_the_analysis_own_is_no_dead_link(server: Live) -> None:
     made = assert_page(server.http.get(f"/jobs/{job['job_id']}"))
     assert "address_intel" in made.text_of("code")
     assert "../problems/address_intel" not in made.links()
+
+
+def test_a_page_says_until_when_a_result_is_kept(server: Live) -> None:
+    """In words, in both languages; and what was last heard of a job only where it said something."""
+    job = server.wait(server.submit("echo", query="Bern")["job_id"])
+    assert "The result is kept until 20" in assert_page(server.http.get(f"/jobs/{job['job_id']}")).text
+    assert "bleibt bis 20" in assert_page(server.http.get(f"/jobs/{job['job_id']}?lang=de")).text
+    server.http.post(f"/analyze/results/{job['result_id']}/hold")
+    assert "The result is held" in assert_page(server.http.get(f"/jobs/{job['job_id']}")).text
+    gate = new_id()
+    for partials in (0, 2):
+        running = server.submit("gated", gate=gate, partials=partials)["job_id"]
+        GATES.wait_until_reached(gate)
+        while server.job(running)["partial_count"] < partials:
+            pass
+        shown = assert_page(server.http.get(f"/jobs/{running}")).text
+        assert ("Last sign of progress:" in shown) == bool(partials)
+    GATES.open(gate)
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(59, "Last sign of progress"), (125, "No progress for 2 min 5 s; the")])
+def test_silence_is_named_with_its_length(seconds: int, shown: str) -> None:
+    """From a minute on, while the worker renews its lease."""
+    now = 1_800_000_000 * SECOND
+    job = JobRecord(
+        job_id="j", org_id="o", analysis="a", status=Status.RUNNING, priority_class="default", request_payload_hash="",
+        request_payload_ref=INLINE_REF, queued_at=now - 900 * SECOND, updated_at=now, timeout_seconds=60, max_retries=3,
+        trace_id="t", request_id="r", started_at=now - 900 * SECOND, attempt_started_at=now - 900 * SECOND, attempt=1,
+    )  # fmt: skip
+    said = Event(
+        "o", "j", 3, "e", EventType.PROGRESS, now - seconds * SECOND, "worker", '{"progress_percent":5}', "", ""
+    )
+    observed = JobObservation(
+        view=JobView(job, now + 9 * SECOND),
+        moment=DerivedFields(Phase.WORKING, None, 2),
+        now=now,
+        events=[said],
+        ahead=None,
+        worker_seen=True,
+    )
+    headline = job_headline(observed, load_settings({}), load_language("en"))
+    assert shown in str(headline.activity)
 
 
 def test_a_canceled_job_says_who_and_why(server: Live) -> None:

@@ -168,13 +168,14 @@ def test_nothing_chosen_is_nothing_to_do(server: Live, org: str) -> None:
         made = assert_page(server.http.get("/selected", **chosen(org, "again", *jobs)))
         assert "No job selected" in made.text
         assert not [one for one in made.all("form") if "selected" in one["action"]]
-    sent = {"job-1": foreign, "wish": "x", "back": "status=failed&next=//elsewhere.test"}
+    sent = {"jobs": foreign, "wish": "x", "back": "status=failed&next=//elsewhere.test"}
     response = server.http.post("/selected/again", data=sent, headers={"X-Org-Id": org})
     assert response.headers["location"] == "../jobs?status=failed&repeated=0&left=1"
 
 
-def test_no_more_than_a_hundred_at_once(server: Live, org: str) -> None:
+def test_no_more_than_so_many_at_once(server: Live, org: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page says so, and takes the first."""
+    monkeypatch.setattr(jobs_page, "MOST_AT_ONCE", 100)
     jobs = [ended(server, org, "echo", query="Bern")["job_id"], *(new_id() for _ in range(100))]
     made = assert_page(server.http.get("/selected", **chosen(org, "again", *jobs)))
     assert "Selected: 101. At most 100 jobs are handled at once." in made.text
@@ -191,5 +192,32 @@ def test_what_a_reader_may_not_do_is_not_offered(tmp_path: Path) -> None:
         made = assert_page(closed.http.get("/jobs", headers=bearer(reader.text)))
         assert not [one for one in made.all("input") if one.get("type") == "checkbox"]
         for action in ("cancel", "again"):
-            response = closed.http.post(f"/selected/{action}", data={"job-1": "x"}, headers=bearer(reader.text))
+            response = closed.http.post(f"/selected/{action}", data={"jobs": "x"}, headers=bearer(reader.text))
             assert response.status_code == 403
+
+
+def test_tabs_count_what_the_filters_leave(server: Live, org: str) -> None:
+    """And a value that there is not is named; the list is shown without it."""
+    for number in range(3):
+        ended(server, org, "echo", query=f"Bern {number}")
+    ended(server, org, "failing", how="permanent")
+    text = listed(server, org, "/jobs?analysis=echo").text
+    assert ("All 3" in text, "Completed 3" in text, "Failed 0" in text) == (True, True, True)
+    made = listed(server, org, "/jobs?status=broken&range=9y&analysis=failing")
+    assert "State: there is no value “broken”." in made.text
+    assert "Accepted: there is no value “9y”." in made.text
+    german = listed(server, org, "/jobs?status=broken&lang=de")
+    assert "Den Wert «broken» gibt es nicht." in german.text
+
+
+def test_all_that_match_are_taken_at_once(server: Live, org: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than a page of them, by one form; what does not match is left alone."""
+    monkeypatch.setattr(jobs_page, "JOBS_PAGE_SIZE", 2)
+    jobs = [ended(server, org, "echo", query=f"many {number}")["job_id"] for number in range(3)]
+    ended(server, org, "failing", how="permanent")
+    assert "All 3 that match" in listed(server, org, "/jobs?analysis=echo").text
+    asked = assert_page(server.http.get("/selected", **chosen(org, "again", analysis="echo", all="yes")))
+    assert "Run these jobs again? (3)" in asked.text
+    assert "repeated=3" in send(server, org, "again", asked)
+    found = server.http.get("/analyze/jobs", headers={"X-Org-Id": org}).json()["jobs"]
+    assert sorted(one["retry_of"] for one in found if one["retry_of"]) == sorted(jobs)

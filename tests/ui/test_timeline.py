@@ -116,3 +116,17 @@ def test_places_and_ticks_are_round() -> None:
     assert [made.place(_at(at)) for at in (-5, 0, 50, 200, 900)] == [0, 0, 25, 100, 100]
     assert made.ticks() == [0, 60, 120, 180]
     assert made.tick_place(60) == 30
+
+
+def test_durations_add_up_to_the_total() -> None:
+    """In whole seconds: each is rounded down, and the largest rests get what is missing."""
+    events = _log(
+        (0, EventType.QUEUED, {}),
+        (0.4, EventType.RUNNING, {"attempt": 1}),
+        (2.1, EventType.RETRY_SCHEDULED, {"attempt": 1}),
+        (3.8, EventType.ATTEMPT_STARTED, {"attempt": 2}),
+        (5.5, EventType.COMPLETED, {}),
+    )
+    made = job_timeline(_job(Status.COMPLETED, started_at=_at(0.4), finished_at=_at(5.5)), events, _at(99))
+    assert made.whole_seconds() == [0, 2, 2, 2]
+    assert sum(made.whole_seconds()) == made.total_seconds == 6

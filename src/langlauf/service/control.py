@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -111,8 +112,10 @@ def _was_at_rest(before: JobView, after: JobView) -> bool:
     return before.job.attempt == after.job.attempt and (held_until is None or held_until <= ended_at)
 
 
-#: As many as a person can review; programs use the API.
-MOST_AT_ONCE = 100
+#: As many as one form can name; programs use the API.
+MOST_AT_ONCE = 1_000
+#: Changed side by side, so that other requests are not held up.
+_SIDE_BY_SIDE = 50
 
 
 class BulkResult(msgspec.Struct, frozen=True):
@@ -141,7 +144,10 @@ async def repeat_many(control: Control, caller: Caller, job_ids: Sequence[str], 
 
 async def _each(wishes: Iterable[Awaitable[Any]]) -> list[Any]:
     """Return each result. A job whose input is no longer valid, or a busy store, does not stop the others."""
-    came = await asyncio.gather(*wishes, return_exceptions=True)
+    came: list[Any] = []
+    left = iter(wishes)
+    while some := list(islice(left, _SIDE_BY_SIDE)):
+        came += await asyncio.gather(*some, return_exceptions=True)
     for one in came:
         if isinstance(one, BaseException) and not isinstance(one, LanglaufError):
             raise one

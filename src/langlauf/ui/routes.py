@@ -25,8 +25,8 @@ from langlauf.ui.pages.webhooks import WebhookPages
 from langlauf.ui.renderer import FormPage, PageRenderer, is_browser
 from langlauf.ui.stream import stream_route
 
-#: Room for a hundred job ids and a reason.
-_MAX_BULK_FORM = 32_768
+#: Room for a thousand job ids and a reason.
+_MAX_BULK_FORM = 65_536
 
 
 def page_routes(context: ApiContext) -> list[Route]:

@@ -1,6 +1,6 @@
 """Filters of the job list and its position, read from the address and written into links."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
@@ -55,8 +55,15 @@ class ListFilters(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+def unknown_filters(values: Mapping[str, str]) -> dict[str, str]:
+    """Return the filters whose value is not known here; the list is shown without them."""
+    known: dict[str, Container[str]] = {"status": tuple(Status), "range": RANGES}
+    given = {name: values.get(name, "")[:_MAX_FILTER_LENGTH] for name in known}
+    return {name: value for name, value in given.items() if value and value not in known[name]}
+
+
 def parse_filters(values: Mapping[str, str]) -> ListFilters:
-    """Parse filters by name; unknown values are ignored."""
+    """Parse filters by name; those with an unknown value are left out."""
     status, back = values.get("status", ""), values.get("range", "")
     return ListFilters(
         status=status if status in tuple(Status) else "",

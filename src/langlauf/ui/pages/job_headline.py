@@ -7,7 +7,7 @@ import msgspec
 from markupsafe import Markup
 
 from langlauf.domain.attempt import HIGHEST_UNFINISHED
-from langlauf.domain.eta import RemainingRange, progress_steps, remaining_range
+from langlauf.domain.eta import ProgressStep, RemainingRange, progress_steps, remaining_range
 from langlauf.domain.event import Event
 from langlauf.domain.instant import Instant, after, seconds_between
 from langlauf.domain.job import JobRecord
@@ -19,6 +19,7 @@ from langlauf.settings import Settings
 from langlauf.ui.formatting import (
     display_state,
     event_payload,
+    format_duration,
     format_estimate,
     format_stopwatch,
     machine_time,
@@ -27,6 +28,8 @@ from langlauf.ui.formatting import (
 from langlauf.ui.language import Language
 
 _QUARTER = 25
+#: Seconds without progress that are named.
+_QUIET_SECONDS = 60
 
 
 class JobHeadline(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +46,8 @@ class JobHeadline(msgspec.Struct, frozen=True, kw_only=True):
     estimate: Markup | None
     #: where the estimate comes from
     source: Markup | None
+    #: when progress was last reported, or for how long none was
+    activity: Markup | None
     #: start time and elapsed time, which a script keeps up to date
     since: str | None
     elapsed: str | None
@@ -62,6 +67,11 @@ class JobObservation(msgspec.Struct, frozen=True, kw_only=True):
     #: whether a running worker knows the analysis
     worker_seen: bool
 
+    def steps(self) -> list[ProgressStep]:
+        """Return the progress of the current attempt."""
+        log = ((event.event_type, event.occurred_at, event_payload(event.payload_json)) for event in self.events)
+        return progress_steps(log)
+
 
 def job_headline(observed: JobObservation, settings: Settings, language: Language) -> JobHeadline:
     """Return the texts for the current state of a job."""
@@ -78,6 +88,7 @@ def job_headline(observed: JobObservation, settings: Settings, language: Languag
         progress=_progress_text(job, percent, language),
         estimate=estimate,
         source=source,
+        activity=_activity(observed, shown, language),
         since=None if job.started_at is None else machine_time(job.started_at),
         elapsed=None if job.started_at is None else format_stopwatch(seconds_between(job.started_at, end)),
         milestone=_milestone(job, shown, language),
@@ -121,10 +132,15 @@ def _explanations(observed: JobObservation, shown: str, settings: Settings, lang
         taken = time_tag(after(expires, settings.sweep_seconds))
         return [text("job.last_seen", seconds=math.floor(seen), time=taken)]
     if shown == "canceling" and job.cancel_requested_at is not None:
-        age = format_stopwatch(seconds_between(job.cancel_requested_at, observed.now))
+        age = Markup('<span class="elapsed" data-elapsed="{}">{}</span>').format(
+            machine_time(job.cancel_requested_at),
+            format_stopwatch(seconds_between(job.cancel_requested_at, observed.now)),
+        )
         who = text(f"job.cancel_by.{job.canceled_by or 'user'}")
         lines.append(text("job.cancel_age", time=time_tag(job.cancel_requested_at), age=age, who=who))
-    if shown not in ("failed", "canceled"):  # these have a note of their own
+    if shown == "completed":
+        lines += _retention(job, settings, language)
+    elif shown not in ("failed", "canceled"):  # these have a note of their own
         lines.append(text(f"help.{shown}"))
     return lines
 
@@ -138,11 +154,34 @@ def _pause_lines(pause: Pause, text: Callable[..., Markup]) -> list[Markup]:
     return [Markup('{} <span class="quoted">{}</span>').format(when, pause.because)]
 
 
+def _retention(job: JobRecord, settings: Settings, language: Language) -> list[Markup]:
+    """Return until when the result is kept, unless it is gone already."""
+    seconds = settings.retention.final_results
+    if job.result_expired_at is not None or job.finished_at is None:
+        return []
+    if job.held_at is not None:
+        return [language.text("job.result_held")]
+    if seconds is None:
+        return [language.text("job.result_kept")]
+    return [language.text("job.result_kept_until", time=time_tag(after(job.finished_at, seconds)))]
+
+
+def _activity(observed: JobObservation, shown: str, language: Language) -> Markup | None:
+    """Return for how long a job whose worker is alive has reported no progress, or when it last did."""
+    if shown not in ("running", "partial"):
+        return None
+    steps = observed.steps()
+    since = steps[-1].at if steps else observed.view.job.attempt_started_at
+    quiet = 0.0 if since is None else seconds_between(since, observed.now)
+    if quiet >= _QUIET_SECONDS:
+        return language.text("job.quiet", time=format_duration(quiet, language))
+    return language.text("job.last_progress", time=time_tag(steps[-1].at)) if steps else None
+
+
 def _estimate(observed: JobObservation, shown: str, language: Language) -> tuple[Markup | None, Markup | None]:
     """Return the remaining time and its source, or nothing where it would be a guess."""
     if shown in ("running", "partial"):
-        log = ((event.event_type, event.occurred_at, event_payload(event.payload_json)) for event in observed.events)
-        found = remaining_range(progress_steps(log), observed.now)
+        found = remaining_range(observed.steps(), observed.now)
         if found is None:
             return None, None
         return format_remaining(found, language), language.text("job.source.pace", steps=found.steps)

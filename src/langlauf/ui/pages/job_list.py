@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -28,6 +29,7 @@ from langlauf.ui.pages.job_filters import (
     next_cursor,
     parse_filter_query,
     parse_filters,
+    unknown_filters,
 )
 from langlauf.ui.renderer import PageRenderer
 from langlauf.ui.responses import see_other
@@ -35,6 +37,8 @@ from langlauf.ui.responses import see_other
 JOBS_PAGE_SIZE = 50
 #: Jobs of a state are counted up to this; beyond it the tab shows a plus.
 MAX_JOB_COUNT = 10_000
+#: Jobs that match filters are counted up to this: each of them is read.
+MAX_MATCHING = 1_000
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 #: Bulk actions that the address of the list can report.
 _BULK_OUTCOMES = ("canceled", "repeated")
@@ -81,6 +85,14 @@ class PageLinks(msgspec.Struct, frozen=True, kw_only=True):
     looked_until: Instant | None
 
 
+class MatchingCounts(msgspec.Struct, frozen=True):
+    """Jobs by state that match the filters, among those that were looked at."""
+
+    by_status: dict[Status, int]
+    #: whether all matching jobs were found
+    complete: bool
+
+
 class JobListPage:
     """`/jobs`."""
 
@@ -96,7 +108,9 @@ class JobListPage:
         position = list_position(request, caller.org_id, filters)
         reads, now = self._context.services.reads.of(caller), self._context.services.authenticator.now()
         which = filters.which(now, JOBS_PAGE_SIZE, position.before)
-        page, counts = await asyncio.gather(reads.jobs(which), reads.counts(most=MAX_JOB_COUNT + 1))
+        page, counts, matching = await asyncio.gather(
+            reads.jobs(which), reads.counts(most=MAX_JOB_COUNT + 1), self._matching(caller, filters, now)
+        )
         await self._context.services.reads.read_pauses()
         subjects = await job_subjects(self._context, caller, [view.job for view in page.views])
         return self._renderer.page(
@@ -104,7 +118,10 @@ class JobListPage:
             "lists/jobs.html",
             filters=filters,
             chips=filter_chips(filters),
-            tabs=status_tabs(filters, counts, request.language),
+            unknown=unknown_filters(request.query_params),
+            tabs=status_tabs(filters, counts, request.language)
+            if matching is None
+            else matching_tabs(filters, matching, request.language),
             anything=bool(counts),
             lines=[self._line(request, view, subjects[view.job.job_id]) for view in page.views],
             analyses=sorted({one.name for one in self._context.services.registry} | ({filters.analysis} - {""})),
@@ -114,6 +131,14 @@ class JobListPage:
             bulk_outcome=bulk_outcome(request),
             links=_page_links(request, caller, filters, position, page),
         )
+
+    async def _matching(self, caller: Caller, filters: ListFilters, now: Instant) -> MatchingCounts | None:
+        """Count the jobs that match the filters other than the state, up to a limit; None where there is no filter."""
+        if not filters.without("status"):
+            return None
+        which = msgspec.structs.replace(filters, status="").which(now, MAX_MATCHING)
+        page = await self._context.services.reads.of(caller).jobs(which)
+        return MatchingCounts(Counter(view.job.status for view in page.views), page.after is None)
 
     async def _way_to(self, caller: Caller, name: str) -> tuple[str, str] | None:
         """Return the page of the job or result with an id, or None."""
@@ -170,6 +195,17 @@ def status_tabs(filters: ListFilters, counts: dict[Status, int], language: Langu
     return tabs + [StatusTab(one, format_count(counts.get(one, 0), language), one == filters.status) for one in Status]
 
 
+def matching_tabs(filters: ListFilters, counts: MatchingCounts, language: Language) -> list[StatusTab]:
+    """Return the tabs with the numbers of jobs that match the other filters; a plus where there may be more."""
+    more = "" if counts.complete else "+"
+    by_status = counts.by_status
+    tabs = [StatusTab("", f"{format_number(sum(by_status.values()), language)}{more}", not filters.status)]
+    return tabs + [
+        StatusTab(one, f"{format_number(by_status.get(one, 0), language)}{more}", one == filters.status)
+        for one in Status
+    ]
+
+
 def format_count(number: int, language: Language) -> str:
     """Return a count, with a plus where counting stopped."""
     return f"{format_number(MAX_JOB_COUNT, language)}+" if number > MAX_JOB_COUNT else format_number(number, language)
@@ -190,7 +226,8 @@ def bulk_outcome(request: PageRequest) -> dict[str, object] | None:
 
 
 CANCEL, AGAIN = "cancel", "again"
-_JOB_FIELD_PREFIX = "job-"
+#: The field with the ids of the jobs, separated by spaces.
+_JOBS_FIELD = "jobs"
 _KEY_LENGTH = 16
 _MAX_NAMED = 10
 
@@ -212,11 +249,15 @@ class BulkActionPages:
     async def confirm(self, request: PageRequest, caller: Caller) -> Response:
         """Ask for confirmation, with the number of jobs."""
         asked = request.query_params
-        chosen = list(dict.fromkeys(asked.getlist("job")))
         action = AGAIN if asked.get("do") == AGAIN else CANCEL
-        jobs = await self._jobs(caller, chosen[:MOST_AT_ONCE])
-        fitting = [one for one in jobs if one.job.terminal == (action == AGAIN)]
         filters = parse_filters(asked)
+        if asked.get("all") == "yes":
+            jobs, more = await self._matching(caller, filters)
+            chosen = [one.job.job_id for one in jobs]
+        else:
+            chosen = list(dict.fromkeys(asked.getlist("job")))
+            jobs, more = await self._jobs(caller, chosen[:MOST_AT_ONCE]), len(chosen) > MOST_AT_ONCE
+        fitting = [one for one in jobs if one.job.terminal == (action == AGAIN)]
         return self._renderer.page(
             request,
             "lists/selected.html",
@@ -225,7 +266,7 @@ class BulkActionPages:
             fitting=fitting,
             shown=_MAX_NAMED,
             left=len(chosen) - len(fitting),
-            over=len(chosen) > MOST_AT_ONCE,
+            over=more,
             most=MOST_AT_ONCE,
             back=filters.query(),
             back_to=request.link("jobs", **filters.asked),
@@ -244,6 +285,13 @@ class BulkActionPages:
         )
         return redirect_to_list(request, fields, repeated=str(done.done), left=str(done.left))
 
+    async def _matching(self, caller: Caller, filters: ListFilters) -> tuple[list[SelectedJob], bool]:
+        """Return the newest jobs that match the filters, and whether there may be more."""
+        reads = self._context.services.reads
+        page = await reads.of(caller).jobs(filters.which(self._context.services.authenticator.now(), MOST_AT_ONCE))
+        found = [SelectedJob(view.job, display_state(view.job.status, reads.phase(view))) for view in page.views]
+        return found, page.after is not None
+
     async def _jobs(self, caller: Caller, job_ids: Sequence[str]) -> list[SelectedJob]:
         reads = self._context.services.reads
         views = await asyncio.gather(*(reads.of(caller).job(job_id) for job_id in job_ids))
@@ -255,8 +303,8 @@ class BulkActionPages:
 
 
 def selected_job_ids(fields: Mapping[str, str]) -> list[str]:
-    """Return the job ids in a form, each in a field of its own."""
-    return [value for name, value in fields.items() if name.startswith(_JOB_FIELD_PREFIX)]
+    """Return the job ids in a form."""
+    return fields.get(_JOBS_FIELD, "").split()
 
 
 def redirect_to_list(request: PageRequest, fields: Mapping[str, str], **said: str) -> Response:

@@ -65,6 +65,19 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
         """The known attempts, in order."""
         return [span for span in self.spans if span.kind == "attempt"]
 
+    @property
+    def total_seconds(self) -> int:
+        """All spans together, in whole seconds."""
+        return round(sum(span.seconds for span in self.spans))
+
+    def whole_seconds(self) -> list[int]:
+        """Return the duration of each span in whole seconds that add up to the total: the largest rests round up."""
+        whole = [int(span.seconds) for span in self.spans]
+        rests = sorted(range(len(whole)), key=lambda place: whole[place] - self.spans[place].seconds)
+        for place in rests[: self.total_seconds - sum(whole)]:
+            whole[place] += 1
+        return whole
+
     def place(self, at: Instant) -> float:
         """Return the position of a time, in percent of the whole."""
         whole = max(self.end - self.start, 1)

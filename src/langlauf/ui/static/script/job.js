@@ -104,6 +104,7 @@ document.addEventListener("click", (event) => {
 function notifyOfEnd() {
   if (!("awaited" in root.dataset) || main.dataset.follow) return;
   delete root.dataset.awaited;
+  document.getElementById("notify-note").textContent = "";
   const notice = new Notification(document.title, { tag: location.pathname, lang: root.lang });
   notice.addEventListener("click", () => {
     focus();
