@@ -3,6 +3,8 @@
 import asyncio
 import json
 import random
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +17,7 @@ from mcp_types import Result
 from tests.bundled.clustering.test_analysis import blobs
 from tests.bundled.ontology.documents import BEFORE
 from tests.mcp.task_extension import CreatedTask, FoundTask, TaskExtension, ask, follow
-from tests.support.server import serving
+from tests.support.server import ROOT, environment, serving
 
 #: An input for each bundled analysis, and what its result tells first.
 INPUTS: dict[str, tuple[dict[str, Any], str]] = {
@@ -153,3 +155,12 @@ def test_fastmcp_cancels(url: str) -> None:
             assert (await task.wait()).status == "cancelled"
 
     asyncio.run(main())
+
+
+def test_the_example_agent_plays_its_calls(url: str) -> None:
+    """Without a model: it lists the tools, follows a task, reads its result, and is told of a wrong call."""
+    script = [sys.executable, str(ROOT / "examples" / "agent.py"), url.removesuffix("/mcp")]
+    done = subprocess.run(script, env=environment(), capture_output=True, text=True, timeout=100, check=True)
+    assert "clustering: Group the rows" in done.stdout
+    assert "'place': 'Bern'" in done.stdout
+    assert "(address_intel)" in done.stdout

@@ -4,7 +4,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from starlette.responses import PlainTextResponse
+from starlette.testclient import TestClient
 
+from langlauf.settings import load_settings
 from tests.mcp.conftest import TwoOrgs
 from tests.mcp.rpc import PREFIX, VERSION, Mcp, encoded, headers_for, meta
 from tests.mcp.tool_app import tool_app
@@ -173,7 +176,20 @@ def test_large_and_foreign_bodies_are_refused(server: Live) -> None:
     assert send(server, request(), **{"Content-Type": "text/plain"}).status_code == 415
 
 
-def test_it_can_be_switched_off_and_moved(tmp_path: Any) -> None:
+def test_it_can_be_switched_off(tmp_path: Any) -> None:
     """`LANGLAUF_MCP=off` leaves nothing at the address."""
     with live(tmp_path, tool_app(), LANGLAUF_MCP="off") as running:
         assert Mcp(running.http).post("tools/list").status_code == 404
+
+
+def test_it_moves_with_the_mount_point(tmp_path: Any) -> None:
+    """Links in results have the prefix, and lead to the page."""
+    app = tool_app()
+    app.use(load_settings({"ASYNC_JOBS_STORE_FILE": str(tmp_path / "s.db"), "LANGLAUF_WATCHDOG": "0"}))
+    with TestClient(app.mount_in(PlainTextResponse("outside"), "/jobs-api"), base_url="http://localhost") as http:
+        body = {**request("tools/call"), "params": {"_meta": meta(), "name": "greet", "arguments": {"name": "Ada"}}}
+        headers = headers_for("tools/call", body["params"])
+        result = http.post("/jobs-api/mcp", json=body, headers=headers).json()["result"]
+        [page] = [one["uri"] for one in result["content"] if one.get("name") == "result page"]
+        assert page.startswith("http://localhost/jobs-api/results/")
+        assert http.get(page).status_code == 200

@@ -1,13 +1,14 @@
 """The tools: one per analysis, with schemas from its type hints, and `job_status`."""
 
 import dataclasses
+import functools
 import typing
 from typing import Any
 
 import msgspec
 
 from langlauf.analysis.payload import Result
-from langlauf.analysis.registry import Analysis, Registry
+from langlauf.analysis.registry import Analysis, Function, Registry
 
 #: The tool that tells how a job is doing, for clients that do not follow tasks.
 JOB_STATUS = "job_status"
@@ -72,8 +73,13 @@ def _described(analysis: Analysis) -> dict[str, Any]:
 
 def output_type(analysis: Analysis) -> Any:
     """Return the return hint of an analysis where it is a struct, a dataclass or a typed dict; else None."""
+    return _returned(analysis.function)
+
+
+@functools.cache
+def _returned(function: Function) -> Any:
     try:
-        returned = typing.get_type_hints(analysis.function, include_extras=True).get("return")
+        returned = typing.get_type_hints(function, include_extras=True).get("return")
         if not _has_fields(returned):
             return None
         msgspec.json.schema(returned)
