@@ -110,8 +110,13 @@ def chart(spec: Any, *, title: str = "", summary: str = "") -> ChartView:
     return ChartView(spec=dict(made), title=_text("chart", "title", title), summary=_text("chart", "summary", summary))
 
 
-def map(geojson: Any = None, *, at: str | None = None, title: str = "") -> MapView:  # noqa: A001 - read as views.map
-    """Return a map of GeoJSON: a dict, an object with `__geo_interface__`, or a JSON pointer into the result."""
+def map(  # noqa: A001 - read as views.map
+    geojson: Any = None, *, at: str | None = None, main: str = "", size: str = "", title: str = ""
+) -> MapView:
+    """Return a map of GeoJSON: a dict, an object with `__geo_interface__`, or a JSON pointer into the result.
+
+    The point with the name `main` stands out; `size` names the property by which points are drawn larger or smaller.
+    """
     _one_of("map", geojson=geojson, at=at)
     made = getattr(geojson, "__geo_interface__", geojson)
     if made is not None and (not isinstance(made, Mapping) or made.get("type") not in _GEOJSON):
@@ -120,7 +125,11 @@ def map(geojson: Any = None, *, at: str | None = None, title: str = "") -> MapVi
             '"type" is "FeatureCollection", "Feature" or a geometry'
         )
     return MapView(
-        geojson=None if made is None else dict(made), at=_pointer("map", at), title=_text("map", "title", title)
+        geojson=None if made is None else dict(made),
+        at=_pointer("map", at),
+        main=_text("map", "main", main),
+        size=_text("map", "size", size),
+        title=_text("map", "title", title),
     )
 
 

@@ -1,5 +1,6 @@
 """Results in a real browser: tabs, pictures, both themes, a phone, no script, and that nothing stored there runs."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -167,3 +168,39 @@ def test_the_link_of_a_result_is_copied(tab: OpenTab, site: Live, address: str) 
     page.get_by_role("button", name="Copy link").click()
     expect(page.get_by_role("button", name="Copied")).to_be_visible()
     assert page.evaluate("navigator.clipboard.readText()") == f"{site.url}{address}#panel-json"
+
+
+def test_maps_and_charts_say_what_they_show_to_pointer_and_keyboard(tab: OpenTab, address: str) -> None:
+    """Names and values by hover, Tab and touch, with a script or without; nothing leaves the page on a phone."""
+    page = tab()
+    page.goto(f"{address}#panel-map-3")
+    place = page.locator(".map-wide .map-tip").first
+    name = place.locator("text")
+    expect(name).to_have_css("opacity", "0")
+    place.locator("circle").hover()
+    expect(name).to_have_css("opacity", "1")
+    page.mouse.move(0, 0)
+    expect(name).to_have_css("opacity", "0")
+    place.focus()
+    expect(name).to_have_css("opacity", "1")
+    expect(place).to_have_attribute("aria-label", re.compile("Zürich"))
+    expect(page.locator(".map-wide .map-name").first).to_be_visible()
+    assert_accessible(page)
+    page.get_by_role("tab", name="Levels", exact=True).click()
+    bar = page.locator(".chart-wide .tip").first
+    bar.focus()
+    expect(bar.locator("text")).to_have_css("opacity", "1")
+    expect(bar).to_have_attribute("aria-label", re.compile("City: .*Level"))
+    image = page.locator(".chart img").bounding_box()
+    panel = page.get_by_role("tabpanel", name="Levels", exact=True).bounding_box()
+    assert image
+    assert panel
+    assert image["width"] > 0.95 * panel["width"]
+    assert_accessible(page)
+    phone = tab(viewport={"width": 360, "height": 740}, java_script_enabled=False, has_touch=True)
+    phone.goto(f"{address}#panel-map-3")
+    touched = phone.locator(".map-narrow .map-tip").first
+    touched.locator("circle").tap()
+    expect(touched.locator("text")).to_have_css("opacity", "1")
+    expect(phone.locator(".map-wide")).not_to_be_visible()
+    assert_fits(phone)

@@ -2,21 +2,26 @@
 
 import random
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
+from langlauf.analysis.payload import Result
 from langlauf.analysis.registry import Analysis
 from langlauf.bundled import app
+from langlauf.bundled.address.analysis import _summary as address_summary
 from langlauf.bundled.address.analysis import stages_of
-from langlauf.domain.view import AnyView, ChartView, MarkdownView, TableView, views_from
+from langlauf.bundled.address.context import StageContext
+from langlauf.bundled.address.data import configured_table
+from langlauf.bundled.address.views import views as address_views
+from langlauf.bundled.clustering import clustering
+from langlauf.bundled.ontology import ontology
+from langlauf.domain.view import ChartView, MarkdownView, TableView, View
 from langlauf.ui.analysis_texts import AnalysisWords
 from langlauf.ui.formatting import in_words
 from langlauf.ui.language import load_language
 from langlauf.ui.pages.submit_form import analysis_card
-from tests.support.live import live
+from tests.bundled.conftest import RecordingJob
 
 GERMAN = load_language("de")
 #: Words that are the same in both languages, and texts that the input or the gazetteer brings.
@@ -36,13 +41,6 @@ def _obo(version: int, terms: range, mark: int) -> str:
         for n in terms
     )
     return f"format-version: 1.2\ndata-version: {version}\nontology: demo\n\n" + "\n".join(frames)
-
-
-_JOBS: dict[str, dict[str, Any]] = {
-    "address": {"query": "Bundesplatz 3, 3005 Bern", "intelligence_mode": "risk"},
-    "clustering": {"table": _TABLE, "k_max": 4},
-    "ontology": {"text": _obo(2, range(2, 24), 7), "previous": _obo(1, range(1, 20), 0)},
-}
 
 
 def _missing(words: AnalysisWords, text: str) -> bool:
@@ -73,7 +71,7 @@ def test_every_stage_of_an_address_is_translated() -> None:
     assert [text for text in texts if _missing(_words(analysis), text)] == []
 
 
-def _texts_of(view: AnyView) -> Iterator[str]:
+def _texts_of(view: View) -> Iterator[str]:
     yield view.title
     if isinstance(view, TableView):
         yield from (column.title for column in view.columns)
@@ -96,20 +94,22 @@ def _titles(part: Any) -> Iterator[str]:
             yield from _titles(one)
 
 
-def test_every_view_and_every_key_of_a_summary_is_translated(tmp_path: Path) -> None:
-    """As real jobs made them."""
-    with live(tmp_path, app, LANGLAUF_MAX_RUNNING="3") as server:
-        jobs = {name: server.submit(name, **values) for name, values in _JOBS.items()}
-        for name, submitted in jobs.items():
-            job = server.wait(submitted["job_id"])
-            assert job["status"] == "completed", job
-            analysis = app.registry.get(name)
-            assert analysis is not None
-            words = _words(analysis)
-            stored = server.http.get(f"/analyze/results/{job['result_id']}/views").json()["views"]
-            made = views_from(msgspec.json.encode(stored).decode())
-            texts = [text for view in made for text in _texts_of(view)]
-            assert len(texts) > 10, name
-            assert [text for text in texts if _missing(words, text)] == [], name
-            summary = server.http.get(f"/analyze/results/{job['result_id']}").json()["result"]["summary"]
-            assert set(summary) <= {fact.key for fact in analysis.wording.facts}, name
+def _result(name: str) -> Result:
+    if name == "clustering":
+        return clustering(RecordingJob(), _TABLE, k_max=4)
+    if name == "ontology":
+        return ontology(RecordingJob(), _obo(2, range(2, 24), 7), previous=_obo(1, range(1, 20), 0))
+    results: dict[str, Any] = {}
+    for stage in stages_of("risk"):
+        results[stage.name] = stage.run(StageContext("Bundesplatz 3, 3005 Bern", configured_table(), dict(results)))
+    return Result({"summary": address_summary(results)}, views=address_views(results))
+
+
+@pytest.mark.parametrize("analysis", list(app.registry), ids=lambda one: one.name)
+def test_every_view_and_every_key_of_a_summary_is_translated(analysis: Analysis) -> None:
+    """As the analyses make them from small inputs."""
+    made = _result(analysis.name)
+    texts = [text for view in made.views for text in _texts_of(view)]
+    assert len(texts) > 10
+    assert [text for text in texts if _missing(_words(analysis), text)] == []
+    assert set(made.payload["summary"]) <= {fact.key for fact in analysis.wording.facts}

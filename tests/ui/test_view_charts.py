@@ -101,7 +101,7 @@ def test_a_chart_is_drawn_in_both_themes_and_remembered(board: ChartRenderer) ->
     light, dark = draw(board, spec), draw(board, spec, "dark")
     assert isinstance(light, RenderedChart)
     assert isinstance(dark, RenderedChart)
-    assert (light.width, light.height > 100) == (720, True)
+    assert (light.width, light.height > 100) == (1072, True)
     assert MARKS["light"][0].encode() in light.svg
     assert MARKS["dark"][0].encode() in dark.svg
     elements = list(ET.fromstring(light.svg).iter())  # noqa: S314 - what our own process drew

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from langlauf.ui.views.geojson import MAX_FEATURES, map_features
-from langlauf.ui.views.map_drawing import HEIGHT, WIDTH, fit_projection, map_drawing, mercator
+from langlauf.ui.views.map_drawing import HEIGHT, WIDTH, MapStyle, fit_projection, map_drawing, mercator
+from langlauf.ui.views.map_labels import label_box
 from langlauf.ui.views.raw_json import parse_raw
 
 RING = [[0, 0], [2, 0], [2, 2], [0, 0]]
@@ -92,3 +93,50 @@ def test_a_map_is_bounded() -> None:
     two = map_features(parse_raw(json.dumps({"type": "FeatureCollection", "features": [long, long]})))
     assert (len(two.drawn), two.total) == (1, 2)
     assert map_features(parse_raw("[" * 5_000 + "]" * 5_000)).total == 0
+
+
+def _collection(*places: tuple[str, float, float, int]) -> Any:
+    return {
+        "type": "FeatureCollection",
+        "features": [
+            {
+                "type": "Feature",
+                "geometry": {"type": "Point", "coordinates": [x, y]},
+                "properties": {"name": name, "people": people},
+            }
+            for name, x, y, people in places
+        ],
+    }
+
+
+def test_the_main_point_stands_out_and_others_are_sized_by_a_property() -> None:
+    """The area of a circle grows with its value; the largest value is said."""
+    given = _collection(("Bern", 7.4, 46.9, 120_000), ("Worb", 7.6, 46.95, 30_000), ("Belp", 7.5, 46.8, 0))
+    plan = map_drawing(map_features(parse_raw(json.dumps(given))), MapStyle(main="Bern", size="people"))
+    assert plan is not None
+    radii = {one.name: one.radius for one in plan.drawings}
+    assert radii["Bern"] > radii["Worb"] > radii["Belp"]
+    assert [one.name for one in plan.drawings if one.main] == ["Bern"]
+    assert (plan.most, plan.points) == ("120000", 3)
+    assert plan.main is not None
+    assert plan.main.label is not None
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_no_label_lies_on_another_and_all_are_inside(narrow: bool) -> None:
+    """Names without room are left to hover and focus; a line has its name at its top."""
+    places = [(f"A place {number}", 7 + number % 7 / 50, 47 + number // 7 / 80, number) for number in range(35)]
+    given = _collection(*places)
+    ring = {"type": "LineString", "coordinates": [[7, 47], [7.1, 47.08], [7.2, 47]]}
+    given["features"].append({"type": "Feature", "geometry": ring, "properties": {"name": "5 km"}})
+    plan = map_drawing(map_features(parse_raw(json.dumps(given))), narrow=narrow)
+    assert plan is not None
+    labels = [one.label for one in plan.drawings if one.label]
+    assert "5 km" in [label.text for label in labels]
+    assert 3 < len(labels) <= 36
+    boxes = [label_box(label) for label in labels]
+    for at, box in enumerate(boxes):
+        assert box.left >= 0
+        assert box.right <= plan.width
+        assert not any(box.meets(other) for other in boxes[at + 1 :])
+    assert all(one.tip and 0 <= one.tip.x <= plan.width for one in plan.drawings)

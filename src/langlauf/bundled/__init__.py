@@ -57,7 +57,7 @@ app.analysis(
 app.analysis(
     timeout="30m",
     title="Group the rows of a table",
-    label="{method}, k = {k_min} to {k_max}",
+    label="{method}, k = {k_min}\u2013{k_max}",
     facts=clustering_texts.FACTS,
     texts={"en": clustering_texts.ENGLISH, "de": clustering_texts.GERMAN},
     mcp=_CLUSTERING_TOOL,

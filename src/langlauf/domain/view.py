@@ -48,10 +48,12 @@ class ChartView(View, frozen=True, kw_only=True, tag="chart"):
 
 
 class MapView(View, frozen=True, kw_only=True, tag="map"):
-    """GeoJSON, or a JSON pointer to it in the result."""
+    """GeoJSON, or a JSON pointer to it in the result. `main` names the feature that stands out, `size` a property."""
 
     geojson: dict[str, Any] | None = None
     at: str | None = None
+    main: str = ""
+    size: str = ""
 
 
 class MarkdownView(View, frozen=True, kw_only=True, tag="markdown"):

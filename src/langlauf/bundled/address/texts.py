@@ -26,7 +26,8 @@ GERMAN: Final = {
         "macht dort weiter. Ohne erkennbaren Ort schlägt er mit dem Code `address_intel` fehl."
     ),
     "Query": "Adresse oder Ort",
-    "An address or the name of a place, in any language and in the order people write it.": (
+    "An address or the name of a place, in any language and in the order people write it. The town is located; street "
+    "and house number are read, but not looked up.": (
         "Eine Adresse oder ein Ortsname, in beliebiger Sprache und Reihenfolge. "
         "Gesucht wird der Ort; Strasse und Hausnummer werden gelesen, aber nicht nachgeschlagen."
     ),
@@ -70,6 +71,9 @@ GERMAN: Final = {
     "border": "Grenznähe",
     "seasonality": "Jahreszeiten",
     "assessment": "Bewertung",
+    "Loading the table of places, for which the first job waits": (
+        "Ortsverzeichnis wird geladen; darauf wartet der erste Job"
+    ),
     "Address taken apart": "Adresse zerlegt",
     "Place located": "Ort gefunden",
     "Region and country described": "Region und Land beschrieben",

@@ -36,7 +36,8 @@ def surroundings_map(results: Results) -> MapView:
     place, around = results["locate"]["place"], results["surroundings"]
     reach = _BEYOND * max((other["distance_km"] for other in around["nearest"]), default=RADII_KM[-1])
     features = [*_rings(place, reach), *_region(results, reach), *around["map"]["features"]]
-    return MapView(title=f"Around {place['name']}", geojson={"type": "FeatureCollection", "features": features})
+    collection = {"type": "FeatureCollection", "features": features}
+    return MapView(title=f"Around {place['name']}", geojson=collection, main=place["name"], size="population")
 
 
 def _rings(place: dict[str, Any], reach: float) -> list[dict[str, Any]]:

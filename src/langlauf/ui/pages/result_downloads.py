@@ -4,7 +4,7 @@ import asyncio
 import csv
 import io
 import re
-from typing import NoReturn
+from typing import NoReturn, get_args
 from urllib.parse import quote
 
 from msgspec import Raw
@@ -189,9 +189,8 @@ class ViewFiles:
         """Send a chart as SVG."""
         wish = choice_parameter(request.http, "theme", ("light", "dark"))
         theme: ChartTheme = "dark" if wish == "dark" else "light"
-        room: ChartWidth = (
-            "narrow" if choice_parameter(request.http, "size", ("wide", "narrow")) == "narrow" else "wide"
-        )
+        size = choice_parameter(request.http, "size", get_args(ChartWidth))
+        room: ChartWidth = "narrow" if size == "narrow" else "medium" if size == "medium" else "wide"
         view, words = await self._view(request, caller)
         if not isinstance(view, RawChartView):
             raise not_found()

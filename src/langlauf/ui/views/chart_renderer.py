@@ -23,6 +23,7 @@ import msgspec
 
 from langlauf.ui.language import Language
 from langlauf.ui.views.chart_spec import ChartTheme, theme_config
+from langlauf.ui.views.chart_values import ChartValue, chart_values
 
 _PROGRAM = Path(__file__).with_name("chart_process.py")
 #: Environment variables that the process needs to find its libraries; it gets no secrets.
@@ -52,6 +53,8 @@ class RenderedChart(msgspec.Struct, frozen=True):
     svg: bytes
     width: int
     height: int
+    #: what its marks stand for, and where they are
+    values: list[ChartValue] = []
 
 
 class ChartFailure(msgspec.Struct, frozen=True):
@@ -238,7 +241,7 @@ def _parse_answer(answer: dict[str, Any]) -> RenderedChart | ChartFailure:
     width, height = (round(float(side)) for side in size.groups())
     if len(svg) > _MAX_SVG_BYTES or max(width, height) > _MAX_SIDE:
         return ChartFailure("large")
-    return RenderedChart(svg, width, height)
+    return RenderedChart(svg, width, height, chart_values(answer["svg"]))
 
 
 @cache

@@ -11,9 +11,9 @@ from langlauf.ui.views.raw_json import NULL, is_list, items, members
 MAX_SPEC_BYTES = 2 * 1024 * 1024
 MAX_POINTS = 20_000
 MAX_SIDE = 4_000
-#: Default sizes, for a wide page and for a phone, where a scaled image would be too small to read.
-ChartWidth = Literal["wide", "narrow"]
-_DEFAULT_SIZES: dict[ChartWidth, tuple[int, int]] = {"wide": (720, 340), "narrow": (340, 280)}
+#: Default sizes, for a wide page, a window and a phone, where a scaled image would be too small to read.
+ChartWidth = Literal["wide", "medium", "narrow"]
+_DEFAULT_SIZES: dict[ChartWidth, tuple[int, int]] = {"wide": (1072, 380), "medium": (680, 340), "narrow": (340, 280)}
 #: Approximate width of a letter and of the gap between labels.
 _LETTER_WIDTH, _LABEL_GAP = 7, 14
 _MAX_DEPTH = 40
@@ -48,7 +48,7 @@ def safe_spec(spec_text: Raw, room: ChartWidth = "wide") -> dict[str, Any]:
     if sum(_point_counts(spec)) > MAX_POINTS:
         raise ChartRefused("large")
     try:
-        return _with_size(spec, *_DEFAULT_SIZES[room])
+        return _with_points(_with_size(spec, *_DEFAULT_SIZES[room]))
     except (TypeError, AttributeError):  # a part of the specification has an unexpected type
         raise ChartRefused("broken") from None
 
@@ -107,6 +107,18 @@ def _with_size(spec: dict[str, Any], width: int, height: int) -> dict[str, Any]:
     if "height" not in sized and not _has_row_per_value(sized):
         sized["height"] = height
     return sized
+
+
+def _with_points(spec: dict[str, Any]) -> dict[str, Any]:
+    """Give lines invisible points, on which a page shows their values."""
+    mark, layers = spec.get("mark"), spec.get("layer")
+    if mark in ("line", "area"):
+        return {**spec, "mark": {"type": mark, "point": "transparent"}}
+    if isinstance(mark, dict) and mark.get("type") in ("line", "area") and "point" not in mark:
+        return {**spec, "mark": {**mark, "point": "transparent"}}
+    if isinstance(layers, list):
+        return {**spec, "layer": [_with_points(one) if isinstance(one, dict) else one for one in layers]}
+    return spec
 
 
 def _labels_fit(spec: dict[str, Any], width: int) -> bool:
@@ -213,12 +225,16 @@ def theme_config(theme: ChartTheme) -> dict[str, Any]:
         "titleFontSize": _SMALL_FONT,
     }
     axis = {"domainColor": RULE[theme], "gridColor": RULE[theme], "tickColor": RULE[theme], "titleFontWeight": 600}
+    calm = {"tickCount": 5, "ticks": False, "domain": False, "labelPadding": 6}
     return {
         "background": "transparent",
         "font": FONT,
         "padding": 4,
         "view": {"stroke": None, "continuousWidth": 320, "continuousHeight": 240},
         "axis": {**words, **axis, "titlePadding": 10, "labelLimit": 180},
+        "axisQuantitative": calm,
+        "axisBand": {"ticks": False, "labelPadding": 6, "grid": False},
+        "axisPoint": {"ticks": False, "labelPadding": 6, "grid": False},
         "legend": words,
         "header": words,
         "title": {"color": TEXT[theme], "fontSize": _TITLE_FONT, "fontWeight": 600, "anchor": "start", "offset": 12},

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import quote
 
 import msgspec
@@ -13,14 +13,16 @@ from markupsafe import Markup
 from langlauf.domain.result import StoredResult
 from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.ui.analysis_texts import AnalysisWords
-from langlauf.ui.formatting import MAX_JSON_BYTES, format_number, format_size, json_excerpt
+from langlauf.ui.formatting import MAX_JSON_BYTES, format_number, format_size, in_words, json_excerpt
 from langlauf.ui.page_request import PageRequest
 from langlauf.ui.renderer import PageRenderer
 from langlauf.ui.responses import image_info
 from langlauf.ui.views.chart_renderer import ChartFailure, RenderedChart, chart_renderer
-from langlauf.ui.views.chart_spec import ChartRefused, chart_axes, chart_rows, safe_spec
+from langlauf.ui.views.chart_spec import ChartRefused, ChartWidth, chart_axes, chart_rows, safe_spec
+from langlauf.ui.views.chart_values import MAX_FOCUSABLE
 from langlauf.ui.views.geojson import map_features
-from langlauf.ui.views.map_drawing import map_drawing
+from langlauf.ui.views.map_drawing import MAX_DRAWN_TWICE, MapStyle, map_drawing
+from langlauf.ui.views.map_drawing import MAX_FOCUSABLE as MAX_FOCUSABLE_POINTS
 from langlauf.ui.views.markdown import MAX_MARKDOWN, markdown_html
 from langlauf.ui.views.raw_json import NULL, at_pointer, items, mask_secrets, members
 from langlauf.ui.views.stored_views import (
@@ -135,20 +137,23 @@ class PanelRenderer:
     async def _chart(self, place: PanelContext, _: ResultViews, view: RawChartView) -> Markup:
         words = place.words
         tables = [readable_table(table_data(rows, []), words) for rows in chart_rows(view.spec)]
-        try:
-            spec = words.chart(safe_spec(view.spec))
-        except ChartRefused as refused:
-            return self._html(place, "chart", drawn=None, trouble=refused.why, tables=tables)
-        drawn = await place.drawing.spend(self._board.draw(spec, "light", words.language))
-        if isinstance(drawn, ChartFailure):
-            return self._html(place, "chart", drawn=None, trouble=drawn.trouble, tables=tables)
-        small = words.chart(safe_spec(view.spec, "narrow"))
-        narrow = drawn if small == spec else await place.drawing.spend(self._board.draw(small, "light", words.language))
-        values = {"drawn": drawn, "narrow": None if isinstance(narrow, ChartFailure) or narrow is drawn else narrow}
+        sizes: dict[ChartWidth, RenderedChart] = {}
+        for room in get_args(ChartWidth):
+            try:
+                spec = words.chart(safe_spec(view.spec, room))
+            except ChartRefused as refused:
+                return self._html(place, "chart", sizes=None, trouble=refused.why, tables=tables)
+            drawn = await place.drawing.spend(self._board.draw(spec, "light", words.language))
+            if isinstance(drawn, RenderedChart):
+                if room == "wide" or drawn.width != sizes["wide"].width:
+                    sizes[room] = drawn
+            elif room == "wide":
+                return self._html(place, "chart", sizes=None, trouble=drawn.trouble, tables=tables)
         return self._html(
             place,
             "chart",
-            **values,
+            sizes=sizes,
+            most_focusable=MAX_FOCUSABLE,
             alt=words.text(view.summary),
             axes=chart_axes(spec),
             title=words.text(view.title),
@@ -157,10 +162,25 @@ class PanelRenderer:
 
     async def _map(self, place: PanelContext, found: ResultViews, view: RawMapView) -> Markup:
         features = await asyncio.to_thread(lambda: map_features(found.geojson(view)))
-        plan = await asyncio.to_thread(map_drawing, features)
+        style = MapStyle(main=view.main, size=view.size)
+        plan = await asyncio.to_thread(map_drawing, features, style)
+        few = len(features.drawn) <= MAX_DRAWN_TWICE
+        narrow = await asyncio.to_thread(map_drawing, features, style, narrow=True) if few else None
         rows = [one.properties for one in features.drawn if members(one.properties)]
         grid = readable_table(table_data(rows, []), place.words) if rows else None
-        return self._html(place, "map", plan=plan, features=features, grid=grid)
+        words = place.words
+        return self._html(
+            place,
+            "map",
+            plans={"wide": plan} | ({"narrow": narrow} if narrow else {}) if plan else {},
+            plan=plan,
+            features=features,
+            grid=grid,
+            said=words.text,
+            written=words.language.number,
+            size_label=words.text(in_words(view.size)) if view.size else "",
+            most_focusable=MAX_FOCUSABLE_POINTS,
+        )
 
     async def _markdown(self, place: PanelContext, _: ResultViews, view: RawMarkdownView) -> Markup:
         html = await asyncio.to_thread(markdown_html, place.words.markdown(view.text[:MAX_MARKDOWN]))

@@ -51,6 +51,8 @@ class RawMapView(RawView, frozen=True, kw_only=True, tag="map"):
 
     geojson: Raw = NULL
     at: str | None = None
+    main: str = ""
+    size: str = ""
 
 
 class RawMarkdownView(RawView, frozen=True, kw_only=True, tag="markdown"):
