@@ -158,7 +158,7 @@ def test_jobs(langlauf: Commands) -> None:
     assert "No jobs" in langlauf.run("jobs").stderr
     ids = [langlauf.json("submit", f"value={number}", "--wait")["job_id"] for number in range(3)]
     shown = langlauf.run("jobs").stdout.splitlines()
-    assert shown[0].split() == ["JOB", "ANALYSIS", "LABEL", "STATE", "DONE", "QUEUED", "STEP"]
+    assert shown[0].split() == ["JOB", "ANALYSIS", "LABEL", "STATE", "DONE", "QUEUED", "STEP", "OR", "ERROR"]
     assert [line.split()[0] for line in shown[1:]] == ids[::-1]
     assert [job["job_id"] for job in langlauf.json("jobs", "--limit", "2")] == ids[:0:-1]
     assert langlauf.json("jobs", "--status", "failed") == []

@@ -35,7 +35,8 @@ def test_2_usage(langlauf: Commands) -> None:
     """What cannot be meant is refused before anything is sent."""
     assert "is not NAME=VALUE" in langlauf.run("submit", "echo", "value", exit_code=2).stderr
     assert "the analysis is echo" in langlauf.run("submit", "steps", "-a", "echo", exit_code=2).stderr
-    assert "there is no analysis 'value'" in langlauf.run("submit", "value", exit_code=2).stderr
+    assert "There is no analysis 'value'; known are echo" in langlauf.run("submit", "value", exit_code=2).stderr
+    assert "did you mean steps?" in langlauf.run("run", "step", exit_code=2).stderr
     assert "is given twice" in langlauf.run("submit", "value=1", "value=2", exit_code=2).stderr
     assert "not JSON" in langlauf.run("submit", "--input", "{", exit_code=2).stderr
     assert "JSON object" in langlauf.run("submit", "--input", "[1]", exit_code=2).stderr

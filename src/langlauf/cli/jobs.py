@@ -25,6 +25,8 @@ from langlauf.client.job_text import state_text
 from langlauf.client.models import ResultView
 from langlauf.domain.state import TERMINAL, Status
 
+#: In characters; `status` shows all of it.
+_MAX_ERROR = 100
 _job = click.argument("job_id", metavar="JOB")
 
 
@@ -52,7 +54,8 @@ def jobs(
     if as_json:
         print_json(found)
     elif found:
-        print_table(("JOB", "ANALYSIS", "LABEL", "STATE", "DONE", "QUEUED", "STEP"), [_job_row(job) for job in found])
+        headings = ("JOB", "ANALYSIS", "LABEL", "STATE", "DONE", "QUEUED", "STEP OR ERROR")
+        print_table(headings, [_job_row(job) for job in found])
     else:
         print_note(f"No jobs. Submit one: {command_line('submit')}")
 
@@ -60,7 +63,12 @@ def jobs(
 def _job_row(job: JobSummary) -> tuple[str, ...]:
     percent = f"{job.progress_percent} %"
     label = plain(job.label)
-    return job.job_id, job.analysis, label, state_text(job), percent, format_time(job.queued_at), plain(job.step)
+    last = _shortened(plain(job.error_message or job.error_code)) if job.status is Status.FAILED else plain(job.step)
+    return job.job_id, job.analysis, label, state_text(job), percent, format_time(job.queued_at), last
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MAX_ERROR else f"{text[: _MAX_ERROR - 1]}…"
 
 
 @click.command()
@@ -83,7 +91,7 @@ def status(client: Client, job_id: str, trace: bool, as_json: bool) -> None:
 @_job
 @with_client
 def open_page(client: Client, job_id: str, as_json: bool) -> None:
-    """Open the page of a job in the browser, and print its address."""
+    """Open the page of a job in the browser. Its address is printed, too."""
     job = find_job(client, job_id)
     url = job.url
     if as_json:

@@ -28,7 +28,7 @@ _MOST_AT_ONCE = 64
 @click.command()
 @settings_options(*CLIENT_SETTINGS)
 def mcp(url: str | None, org: str | None, key: str | None) -> None:
-    """Connect an agent that starts programs to the tools of a server.
+    """Connect an agent to the tools of a server.
 
     The agent writes JSON-RPC to standard input and reads it from standard output, a message per line; each request goes
     to /mcp of the server.

@@ -18,7 +18,7 @@ _analysis = click.argument("analysis", metavar="ANALYSIS")
 @click.option("--until", metavar="TIME", help="When it ends by itself: 18:00, 2h, or a date and time.")
 @with_client
 def pause(client: Client, analysis: str, *, because: str, until: str | None, as_json: bool) -> None:
-    """Let no job of an analysis start: of one org with --org, else of all. Running jobs go on, new ones wait."""
+    """Pause an analysis: no job of it starts. Of one org with --org, else of all. Running jobs go on, new ones wait."""
     ends = None if until is None else _time_of(until)
     held = client.pause(analysis, because=because, until=ends, all_orgs=not client.names_org())
     if as_json:
@@ -34,7 +34,7 @@ def pause(client: Client, analysis: str, *, because: str, until: str | None, as_
 @_analysis
 @with_client
 def resume(client: Client, analysis: str, *, as_json: bool) -> None:
-    """End the pause of an analysis: of one org with --org, else of all. A repeat changes nothing."""
+    """End the pause of an analysis. Of one org with --org, else of all. A repeat changes nothing."""
     ended = client.resume(analysis, all_orgs=not client.names_org())
     if as_json:
         print_json({"resumed": ended})

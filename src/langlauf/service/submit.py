@@ -1,5 +1,6 @@
 """Submitting: a validated request becomes a durable job, or is refused with a reason."""
 
+import difflib
 from typing import Any
 
 import msgspec
@@ -104,8 +105,10 @@ class SubmitService:
         name = self._registry.default if name is None else name
         analysis = None if name is None else self._registry.get(name)
         if analysis is None:
+            near = difflib.get_close_matches(name or "", self._registry.names, n=1)
             known = ", ".join(self._registry.names) or "none"
-            raise InvalidInput("analysis", f"there is no analysis {name!r}; registered are: {known}")
+            hint = f"did you mean {near[0]}?" if near else f"known are {known}."
+            raise InvalidInput("analysis", f"There is no analysis {name!r}; {hint}")
         return analysis
 
     async def submit(self, caller: Caller, request: SubmitRequest) -> SubmitOutcome:
