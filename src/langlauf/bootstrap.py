@@ -39,6 +39,7 @@ from langlauf.service.mail_receivers import MailReceivers
 from langlauf.service.metrics_snapshot import MetricsSnapshot
 from langlauf.service.overview import Overviews
 from langlauf.service.pauses import Pauses
+from langlauf.service.provenance import Provenances
 from langlauf.service.read import Reads
 from langlauf.service.request_limits import ResponseMemory, StreamSlots
 from langlauf.service.services import Services
@@ -201,6 +202,7 @@ def make_services(
         ResponseMemory(most_of_org=settings.max_sending_org, most=settings.max_sending),
         MailReceivers(store, settings),
         pauses,
+        Provenances(store),
     )
 
 

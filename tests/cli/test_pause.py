@@ -33,3 +33,16 @@ def test_what_cannot_be_paused(langlauf: Commands) -> None:
     langlauf.run("pause", "nothing", "--because", "x", exit_code=4)
     langlauf.run("pause", "nothing", exit_code=2)
     langlauf.run("pause", "nothing", "--because", "x", "--until", "teatime", exit_code=2)
+
+
+def test_provenance_is_printed(langlauf: Commands, client: Client) -> None:
+    """For people, as JSON and as PROV; exit code 4 for a job that is not there."""
+    job = client.submit(value=7)
+    state = job.wait(60)
+    shown = langlauf.run("provenance", job.job_id).stdout
+    assert state.request_payload_hash in shown
+    assert "code version" in shown
+    facts = langlauf.json("provenance", job.job_id)
+    assert (facts["job_id"], facts["attempt"]) == (job.job_id, 1)
+    assert "wasGeneratedBy" in langlauf.json("provenance", job.job_id, "--prov")
+    langlauf.run("provenance", "nothing", exit_code=4)

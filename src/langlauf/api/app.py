@@ -145,6 +145,7 @@ def api_routes(context: ApiContext, only: Container[str] | None = None) -> list[
         "createJobToken": tokens.create,
         "result": results.result,
         "resultViews": results.views,
+        "resultProvenance": results.provenance,
         "holdResult": holding.hold,
         "releaseResult": holding.release,
         "listHeld": holding.list,

@@ -213,6 +213,18 @@ OPERATIONS: tuple[Operation, ...] = (
         problems={**ONE, 410: ("expired",)},
     ),
     Operation(
+        name="resultProvenance",
+        method="get",
+        path="{prefix}/results/{result_id}/provenance",
+        summary="Get how a snapshot came about: input, code, attempts; also as PROV-JSON.",
+        tag="results",
+        scope=Scope.READ,
+        one_job=True,
+        answer=responses.ProvenanceResponse,
+        parameters=("result_id", *TENANT, "access_token", "provenance.format"),
+        problems=ONE,
+    ),
+    Operation(
         name="holdResult",
         method="post",
         path="{prefix}/results/{result_id}/hold",

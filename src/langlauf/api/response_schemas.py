@@ -1,7 +1,7 @@
 """Response bodies: each wraps records and says `ok`. The same structs make the OpenAPI document."""
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -173,6 +173,12 @@ class KeysResponse(ApiResponse, kw_only=True):
     """An org's keys."""
 
     keys: list[KeyOut]
+
+
+class ProvenanceResponse(ApiResponse, kw_only=True):
+    """How a snapshot came about, or the same as a document of W3C PROV-JSON."""
+
+    provenance: dict[str, Any]
 
 
 class PauseResponse(ApiResponse, kw_only=True):

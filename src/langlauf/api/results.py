@@ -20,7 +20,13 @@ from langlauf.api.parameters import (
 )
 from langlauf.api.record_schemas import HistoryEntryOut
 from langlauf.api.request_schemas import HoldBody
-from langlauf.api.response_schemas import HistoryResponse, JobsResponse, ResultResponse, ViewsResponse
+from langlauf.api.response_schemas import (
+    HistoryResponse,
+    JobsResponse,
+    ProvenanceResponse,
+    ResultResponse,
+    ViewsResponse,
+)
 from langlauf.api.responses import REVALIDATED, etag_matches, etags_of_caller, json_response, not_modified
 from langlauf.api.wire import job_out, raw_json
 from langlauf.auth.caller import Caller
@@ -28,6 +34,7 @@ from langlauf.domain.instant import to_datetime, to_text
 from langlauf.domain.read_models import HistoryEntry, JobFilter, ResultView
 from langlauf.domain.retention import ResultGone
 from langlauf.problems import Problem, not_found
+from langlauf.service.provenance import prov_json
 
 LATEST, REQUESTED = "latest", "requested"
 _FARTHEST_OFFSET = 1_000_000
@@ -102,6 +109,17 @@ class ResultHandlers:
             views=raw_json(await self._reads.of(caller).views(delivered.result_id) or "[]"),
         )
         return json_response(body, headers={"ETag": etag}, cache=REVALIDATED)
+
+    async def provenance(self, request: Request, caller: Caller) -> Response:
+        """Return how a snapshot came about; it outlives the payload."""
+        refuse_unknown_parameters(request, "format")
+        form = choice_parameter(request, "format", ("json", "prov"))
+        provenances = self._context.services.provenances
+        found = await provenances.of(self._reads.of(caller), request.path_params["result_id"])
+        if found is None:
+            raise not_found()
+        shown = prov_json(found) if form == "prov" else found
+        return json_response(ProvenanceResponse(request_id=caller.request_id, provenance=shown))
 
     async def _existing(self, request: Request, caller: Caller, view: str) -> ResultView:
         """Return the snapshot to deliver, without its payload; raise 404 or 410."""

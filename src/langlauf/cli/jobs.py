@@ -217,6 +217,26 @@ def retry(client: Client, job_id: str, *, no_resume: bool, watch: bool, timeout:
 
 
 @click.command()
+@_job
+@click.option("--prov", is_flag=True, help="As a document of W3C PROV-JSON.")
+@with_client
+def provenance(client: Client, job_id: str, *, prov: bool, as_json: bool) -> None:
+    """Show how the newest result of a job came about: input, code, attempts, and what it was taken from."""
+    state = client.job(job_id).status()
+    if state.result_id is None:
+        raise _no_result(state)
+    facts = client.provenance(state.result_id, prov=prov)
+    if as_json or prov:
+        print_json(facts)
+        return
+    code = facts["code"] or {}
+    shown = {**facts, **{f"code {name}": value for name, value in code.items() if name != "analysis"}}
+    hidden = ("code", "input", "attempts", "result_seq")
+    rows = [(name, plain(str(value))) for name, value in shown.items() if name not in hidden and value is not None]
+    print_table(("FACT", "VALUE"), rows)
+
+
+@click.command()
 @click.argument("result_id", metavar="[RESULT]", required=False)
 @click.option("--reason", metavar="TEXT", help="Why; stored with the job.")
 @click.option("--list", "listed", is_flag=True, help="List held results, the last that was held first.")

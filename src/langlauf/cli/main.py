@@ -24,6 +24,7 @@ _GROUPS = {
     },
     "Results": {
         "result": "jobs:result",
+        "provenance": "jobs:provenance",
         "hold": "jobs:hold",
         "release": "jobs:release",
     },

@@ -159,6 +159,10 @@ class AsyncClient:
         """Return the views of a result: tables, charts and the like, each a dict with its `kind`."""
         return await self._run(self._core.views(result_id, view))
 
+    async def provenance(self, result_id: str, *, prov: bool = False) -> dict[str, Any]:
+        """Return how a result came about, or with `prov` the same as W3C PROV-JSON."""
+        return await self._run(self._core.provenance(result_id, prov=prov))
+
     async def pause(
         self, analysis: str, *, because: str, until: datetime | None = None, all_orgs: bool = False
     ) -> PauseState:

@@ -29,6 +29,7 @@ from langlauf.client.models import (
     NotificationsEnvelope,
     PauseEnvelope,
     PauseState,
+    ProvenanceEnvelope,
     ReadMarks,
     ResultView,
     ResumeEnvelope,
@@ -244,6 +245,12 @@ class ClientCore:
     def held(self, limit: int | None) -> ListPages[JobSummary]:
         """Return the jobs whose results are held, in pages."""
         return ListPages(f"{self._prefix}/held", {}, limit, page_of_jobs)
+
+    def provenance(self, result_id: str, *, prov: bool) -> ApiCall[dict[str, Any]]:
+        """Return how a result came about."""
+        path = f"{self._prefix}/results/{quote(result_id, safe='')}/provenance"
+        reply = yield from send(ClientRequest(path=path, params={"format": "prov"} if prov else {}))
+        return decode(reply, ProvenanceEnvelope).provenance
 
     def _hold_path(self, result_id: str) -> str:
         return f"{self._prefix}/results/{quote(result_id, safe='')}/hold"

@@ -212,6 +212,12 @@ class PauseState(msgspec.Struct, frozen=True, kw_only=True):
     paused_by: str | None
 
 
+class ProvenanceEnvelope(msgspec.Struct, frozen=True):
+    """How a result came about."""
+
+    provenance: dict[str, Any]
+
+
 class PauseEnvelope(msgspec.Struct, frozen=True):
     """One pause."""
 

@@ -164,6 +164,10 @@ class Client:
         """Return the views of a result: tables, charts and the like, each a dict with its `kind`."""
         return self._run(self._core.views(result_id, view))
 
+    def provenance(self, result_id: str, *, prov: bool = False) -> dict[str, Any]:
+        """Return how a result came about, or with `prov` the same as W3C PROV-JSON."""
+        return self._run(self._core.provenance(result_id, prov=prov))
+
     def pause(
         self, analysis: str, *, because: str, until: datetime | None = None, all_orgs: bool = False
     ) -> PauseState:

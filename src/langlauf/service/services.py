@@ -14,6 +14,7 @@ from langlauf.service.mail_receivers import MailReceivers
 from langlauf.service.metrics_snapshot import MetricsSnapshot
 from langlauf.service.overview import Overviews
 from langlauf.service.pauses import Pauses
+from langlauf.service.provenance import Provenances
 from langlauf.service.read import Reads
 from langlauf.service.request_limits import ResponseMemory
 from langlauf.service.submit import SubmitService
@@ -40,3 +41,4 @@ class Services(msgspec.Struct, frozen=True):
     response_memory: ResponseMemory
     mail_receivers: MailReceivers
     pauses: Pauses
+    provenances: Provenances

@@ -123,6 +123,9 @@ class WorkerStore(Protocol):
     async def save_codes(self, codes: Sequence[CodeVersion]) -> None:
         """Store which code a worker runs, before its first claim. Idempotent."""
 
+    async def code(self, key: int) -> CodeVersion | None:
+        """Return the code with this key."""
+
     async def remove(self, worker_id: str) -> None:
         """The worker has stopped."""
 

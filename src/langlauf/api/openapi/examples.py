@@ -65,6 +65,7 @@ def _answers(prefix: str) -> dict[str, msgspec.Struct]:
         "keys": responses.KeysResponse(**_ANSWER, keys=[records.KeyOut(**_key())]),
         "made": responses.CreatedKeyResponse(**_ANSWER, **_key(), key=f"{_KEY_ID}_…"),
         "revoked": responses.KeyResponse(**_ANSWER, **{**_key(), "revoked_at": _FINISHED}),
+        "provenance": responses.ProvenanceResponse(**_ANSWER, provenance={"analysis": "address", "code": None}),
         "paused": responses.PauseResponse(**_ANSWER, pause=_pause()),
         "resumed": responses.ResumeResponse(**_ANSWER, resumed=True),
         **webhook_answers(_ANSWER, JOB_ID, RESULT_ID),

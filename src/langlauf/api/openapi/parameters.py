@@ -111,6 +111,7 @@ _PARAMETERS: dict[str, tuple[str, Document, str]] = {
     "unread": ("query", {"type": "string", "enum": ["true", "false"]}, "`true`: only unread messages."),
     "channel": ("query", {"type": "string", "enum": list(CHANNELS)}, "Only messages of this channel."),
     "status": ("query", {"type": "string", "enum": list(Status)}, "Only jobs in this state."),
+    "provenance.format": ("query", {"enum": ["json", "prov"]}, "`prov`: as a document of W3C PROV-JSON."),
     "deliveries.status": (
         "query",
         {"type": "string", "enum": list(DELIVERY_STATUSES)},

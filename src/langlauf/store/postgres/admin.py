@@ -103,6 +103,11 @@ class PostgresWorkers(PooledStore):
     async def remove(self, worker_id: str) -> None:
         await self._pool.call("remove_worker", worker_id)
 
+    async def code(self, key: int) -> CodeVersion | None:
+        rows = await self._pool.rows("read_code", key)
+        names = CodeVersion.__struct_fields__
+        return CodeVersion(**{name: rows[0][name] for name in names}) if rows else None
+
     async def save_codes(self, codes: Sequence[CodeVersion]) -> None:
         rows = [(one.key, *structs.astuple(one)) for one in codes]
         if rows:

@@ -214,6 +214,10 @@ class SqliteWorkers(StoreComponent):
     async def remove(self, worker_id: str) -> None:
         await self._change(partial(forget_worker, worker_id=worker_id))
 
+    async def code(self, key: int) -> CodeVersion | None:
+        rows = await self._rows("read_code", code=key)
+        return CodeVersion(**dict(zip(CodeVersion.__struct_fields__, rows[0], strict=True))) if rows else None
+
     async def save_codes(self, codes: Sequence[CodeVersion]) -> None:
         await self._change(partial(save_codes, codes=codes))
 

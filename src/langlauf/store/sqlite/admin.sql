@@ -129,6 +129,9 @@ FROM workers AS worker LEFT JOIN (
 ) AS held ON held.worker_id = worker.worker_id
 ORDER BY worker.started_at, worker.worker_id
 
+-- name: read_code
+SELECT {code_columns} FROM codes AS code WHERE code.code = :code
+
 -- name: all_pauses
 SELECT {pause_columns} FROM pauses AS pause ORDER BY pause.analysis, pause.org_id
 

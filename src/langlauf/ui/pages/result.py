@@ -18,6 +18,7 @@ from langlauf.domain.redact import redact_json
 from langlauf.domain.result import Snapshot
 from langlauf.domain.retention import ResultGone
 from langlauf.problems import not_found
+from langlauf.service.provenance import citation
 from langlauf.service.read import CallerReads
 from langlauf.ui.facts import result_facts
 from langlauf.ui.formatting import display_state, format_duration, format_size, json_excerpt
@@ -76,6 +77,7 @@ class ResultPage:
             return self._renderer.page(request, "results/expired.html", 410, **values)
         job = current.job
         looked = await asyncio.to_thread(result_views, found.delivered)
+        code = await services.provenances.code(job)
         words = self._renderer.analyses.words(job.analysis, request.language)
         return self._renderer.page(
             request,
@@ -96,6 +98,9 @@ class ResultPage:
             subject=job_subject(job, asked, services.registry.get(job.analysis)),
             asked=_input_excerpt(asked, request.language),
             api=f"{self._context.links(request.http).result(delivered.result_id)}?view={REQUESTED}",
+            code=code,
+            citation=citation(job, code, delivered.result_id),
+            provenance=f"{self._context.links(request.http).result(delivered.result_id)}/provenance",
             **self._times(job, delivered, request.language),
         )
 

@@ -22,6 +22,10 @@ CREATE OR REPLACE FUNCTION save_codes(
     INSERT INTO codes SELECT * FROM unnest(keys, analyses, versions, hashes, packages, langlaufs, pythons, hosts) ON CONFLICT DO NOTHING
 $$;
 
+CREATE OR REPLACE FUNCTION read_code(key bigint) RETURNS SETOF codes LANGUAGE sql STABLE AS $$
+    SELECT * FROM codes WHERE code = key
+$$;
+
 CREATE OR REPLACE FUNCTION remove_worker(gone text) RETURNS void LANGUAGE sql AS $$
     DELETE FROM workers WHERE worker_id = gone
 $$;

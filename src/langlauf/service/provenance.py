@@ -1,0 +1,160 @@
+"""How a result came about: input, code, attempts and what it was taken from; also as W3C PROV-JSON."""
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from langlauf.analysis.payload import run_in_thread
+from langlauf.domain.code import CodeVersion
+from langlauf.domain.event import Event, EventType
+from langlauf.domain.instant import Instant, to_text
+from langlauf.domain.job import JobRecord
+from langlauf.domain.read_models import ResultView
+from langlauf.domain.redact import redact_json
+from langlauf.store.protocol import JobReads, Store
+
+_MOST_EVENTS = 100_000
+_STARTS = frozenset({EventType.RUNNING, EventType.ATTEMPT_STARTED})
+#: Events that end an attempt, and what became of it.
+_ENDS = {
+    EventType.RETRY_SCHEDULED: "retried",
+    EventType.LEASE_LOST: "lost",
+    EventType.RELEASED: "released",
+    EventType.COMPLETED: "completed",
+    EventType.FAILED: "failed",
+    EventType.CANCELED: "canceled",
+}
+_NAMESPACE = "urn:langlauf:"
+
+
+class Provenances:
+    """Tells how results came about."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def of(self, reads: JobReads, result_id: str) -> dict[str, Any] | None:
+        """Return the provenance of a snapshot; None where the caller has no such result."""
+        found = await reads.result(result_id, latest=False)
+        view = None if found is None else await reads.job(found.job.job_id)
+        if found is None or view is None:
+            return None
+        asked = await reads.payload(view.job.job_id)
+        events = await reads.events(view.job.job_id, after=0, limit=_MOST_EVENTS)
+        return await run_in_thread(_document, view.job, found, asked, events, await self.code(view.job))
+
+    async def code(self, job: JobRecord) -> CodeVersion | None:
+        """Return the code that ran a job, where that is known."""
+        return None if job.code is None else await self._store.workers.code(job.code)
+
+
+def citation(job: JobRecord, code: CodeVersion | None, result_id: str) -> str:
+    """Return a line by which a result can be cited."""
+    version = "" if code is None else f", version {code.version}"
+    when = "" if job.finished_at is None else f", {to_text(job.finished_at)[:10]}"
+    return f"{job.analysis}{version}{when}, Langlauf result {result_id}, input sha256 {job.request_payload_hash}"
+
+
+def _document(
+    job: JobRecord, found: ResultView, asked: str | None, events: list[Event], code: CodeVersion | None
+) -> dict[str, Any]:
+    snapshot, payload = found.requested, found.delivered.payload
+    attempts = _attempts(events)
+    return {
+        "result_id": snapshot.result_id,
+        "result_kind": snapshot.result_kind,
+        "result_seq": snapshot.result_seq,
+        "created_at": to_text(snapshot.created_at),
+        "result_sha256": None if payload is None else hashlib.sha256(payload.encode()).hexdigest(),
+        "job_id": job.job_id,
+        "org_id": job.org_id,
+        "requested_by_user_id": job.requested_by_user_id,
+        "api_key_id": job.api_key_id,
+        "analysis": job.analysis,
+        "code": None if code is None else msgspec.to_builtins(code),
+        "input": None if asked is None else redact_json(msgspec.json.decode(asked)),
+        "input_hash": job.request_payload_hash,
+        "queued_at": to_text(job.queued_at),
+        "started_at": _time(job.started_at),
+        "finished_at": _time(job.finished_at),
+        "attempt": job.attempt,
+        "attempts": attempts,
+        "retry_count": job.retry_count,
+        "retry_of": job.retry_of,
+        "reused_from": job.reused_from,
+        "based_on": job.based_on,
+        "schedule": job.schedule,
+        "planned_at": _time(job.planned_at),
+        "citation": citation(job, code, snapshot.result_id),
+    }
+
+
+def _time(instant: Instant | None) -> str | None:
+    return None if instant is None else to_text(instant)
+
+
+def _attempts(events: list[Event]) -> list[dict[str, Any]]:
+    """Return when each attempt began and how it ended, from the log; empty once retention has removed that."""
+    found: list[dict[str, Any]] = []
+    for event in events:
+        at, facts = to_text(event.occurred_at), msgspec.json.decode(event.payload_json)
+        if event.event_type in _STARTS:
+            found.append({"attempt": facts.get("attempt"), "started_at": at, "ended_at": None, "outcome": None})
+        elif event.event_type in _ENDS and found and found[-1]["ended_at"] is None:
+            why = facts.get("error_code")
+            found[-1] |= {"ended_at": at, "outcome": _ENDS[EventType(event.event_type)]} | ({"why": why} if why else {})
+    return found
+
+
+def prov_json(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return a provenance as a document of W3C PROV-JSON."""
+    result, job = f"ll:result/{facts['result_id']}", f"ll:job/{facts['job_id']}"
+    given, code = f"ll:input/{facts['input_hash']}", facts["code"]
+    entity: dict[str, Any] = {
+        result: {"prov:type": "ll:Result", "ll:sha256": facts["result_sha256"], "ll:kind": facts["result_kind"]},
+        given: {"prov:type": "ll:Input", "ll:sha256": facts["input_hash"]},
+    }
+    used: dict[str, Any] = {"_:used1": {"prov:activity": job, "prov:entity": given}}
+    agent: dict[str, Any] = {}
+    if code is not None:
+        entity["ll:code"] = {
+            "prov:type": "ll:Code",
+            "ll:analysis": code["analysis"],
+            "ll:version": code["version"],
+            "ll:sha256": code["code_hash"],
+            "ll:package": code["package"] or "",
+        }
+        used["_:used2"] = {"prov:activity": job, "prov:entity": "ll:code"}
+        agent["ll:worker"] = {
+            "prov:type": "prov:SoftwareAgent",
+            "ll:langlauf": code["langlauf"],
+            "ll:python": code["python"],
+            "ll:host": code["host"],
+        }
+    if (who := facts["requested_by_user_id"] or facts["api_key_id"]) is not None:
+        agent["ll:requester"] = {"prov:type": "prov:Agent", "ll:id": who}
+    activity = {"prov:startTime": facts["started_at"] or facts["queued_at"], "ll:analysis": facts["analysis"]}
+    if facts["finished_at"]:
+        activity["prov:endTime"] = facts["finished_at"]
+    for name in ("schedule", "planned_at"):
+        if facts[name]:
+            activity[f"ll:{name}"] = facts[name]
+    document: dict[str, Any] = {
+        "prefix": {"ll": _NAMESPACE, "prov": "http://www.w3.org/ns/prov#"},
+        "entity": entity,
+        "activity": {job: activity},
+        "agent": agent,
+        "wasGeneratedBy": {"_:made": {"prov:entity": result, "prov:activity": job, "prov:time": facts["created_at"]}},
+        "used": used,
+        "wasAssociatedWith": {
+            f"_:by{number}": {"prov:activity": job, "prov:agent": name} for number, name in enumerate(agent, start=1)
+        },
+    }
+    earlier = {kind: facts[kind] for kind in ("reused_from", "retry_of", "based_on") if facts[kind]}
+    if earlier:
+        document["activity"] |= {f"ll:job/{one}": {} for one in earlier.values()}
+        document["wasInformedBy"] = {
+            f"_:{kind}": {"prov:informed": job, "prov:informant": f"ll:job/{one}"} for kind, one in earlier.items()
+        }
+    return document
