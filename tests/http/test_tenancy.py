@@ -272,7 +272,17 @@ def _rows_of_owner(house: House) -> list[str]:
 
 SOURCES = Path(langlauf.__file__).parent
 #: What may be called on `reads` without saying for whom: it holds nothing of an org.
-_FOR_NOBODY = {"of", "derived_fields", "derived_fields_of_new", "phase", "check", "depth", "unwell", "read_pauses"}
+_FOR_NOBODY = {
+    "of",
+    "derived_fields",
+    "derived_fields_of_new",
+    "phase",
+    "check",
+    "depth",
+    "unwell",
+    "read_pauses",
+    "now",
+}
 #: What is told a caller's name itself.
 _FOR_A_CALLER = {"pulse"}
 #: Where the id itself is enough, by a setting, its org is looked up: in one place, from which a caller is made.

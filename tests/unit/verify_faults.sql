@@ -195,6 +195,10 @@ UPDATE jobs SET worker_id = 'w', lease_expires_at = 9000000000000000, deadline_a
 -- fault: no_lease_at_rest on plain, also lane_due
 UPDATE jobs SET next_attempt_at = 1 WHERE job_id = :plain;
 
+-- fault: code_hash on the store
+INSERT INTO codes (code, analysis, version, code_hash, langlauf, python, host)
+VALUES (7, 'survey', '2026.3', 'abc', '0.1', '3.12', 'a');
+
 -- fault: paused_starts on running
 INSERT INTO pauses (org_id, analysis, paused_at, because)
 SELECT '', analysis, attempt_started_at - 1, 'the source is down' FROM jobs WHERE job_id = :running;

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from langlauf.domain.code import DERIVED, CodeVersion, derived_version
 from langlauf.domain.errors import PayloadUnavailable
 from langlauf.domain.instant import SECOND, Instant
 from langlauf.domain.job import FREE_TEXT_FIELDS, JobRecord, payload_hash
@@ -65,6 +66,9 @@ RULES: dict[str, Rule] = {
     "retry_limit": Rule("A job is not retried more often than it may be."),
     "input_kept": Rule("Every job has its input."),
     "payload_hash": Rule("request_payload_hash is the hash of the job's analysis and input."),
+    "code_hash": Rule(
+        "The key of a code is made from the rest of it, and a version that is not declared from its hash."
+    ),
     "error_codes": Rule("Error codes are in lower snake case."),
     "json_values": Rule("What is kept as JSON is JSON."),
     "results_named": Rule("An event about a snapshot names one of its job."),
@@ -199,6 +203,11 @@ class _Check:
         for org_id, job_id, analysis, kept, payload in self._rows("hashed_inputs"):
             if payload_hash(analysis, payload) != kept:
                 yield Violation("payload_hash", org_id, job_id, str(kept))
+        for key, *values in self._rows("all_codes"):
+            code = CodeVersion(**dict(zip(CodeVersion.__struct_fields__, values, strict=True)))
+            derived = code.version.startswith(DERIVED)
+            if code.key != key or (derived and code.version != derived_version(code.code_hash, code.package)):
+                yield Violation("code_hash", None, None, f"code {key} of {code.analysis}, version {code.version}")
 
     def logs(self) -> Iterator[Violation]:
         """Walk over jobs and events side by side: both are in the order of `job_position`."""

@@ -145,6 +145,10 @@ SELECT job.org_id, job.job_id, job.analysis, job.request_payload_hash, input.pay
 FROM jobs AS job JOIN job_inputs AS input ON input.org_id = job.org_id AND input.job_id = job.job_id
 WHERE job.imported_at IS NULL AND input.payload IS NOT NULL
 
+-- name: all_codes
+-- Not a rule: what `code_hash` is about.
+SELECT code, {code_names} FROM codes
+
 -- name: lease_or_next_attempt
 SELECT org_id, job_id, CASE WHEN next_attempt_at IS NULL THEN 'neither' ELSE 'both' END FROM jobs AS job
 WHERE status IN ('running', 'partial') AND (next_attempt_at IS NOT NULL) = EXISTS (
