@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from langlauf import Job, Langlauf
+from langlauf.domain.errors import RegistrationError
 from tests.mcp.conftest import TwoOrgs
 from tests.mcp.rpc import Mcp
 from tests.mcp.tool_app import png, tool_app
@@ -37,6 +39,18 @@ def test_every_analysis_is_a_tool(mcp: Mcp) -> None:
     assert place["outputSchema"]["properties"]["people"] == {"type": "integer"}
     assert "outputSchema" not in found["echo"]
     assert list(found)[-1] == "job_status"
+
+
+def test_a_wrong_description_is_refused_at_registration() -> None:
+    """The error names the keys that there are."""
+    app = Langlauf()
+    wrong: Any = {"readonly": True}
+
+    async def analysis(job: Job) -> None:
+        """Do nothing."""
+
+    with pytest.raises(RegistrationError, match="description, read_only"):
+        app.analysis(mcp=wrong)(analysis)
 
 
 def test_a_short_call_returns_its_result(mcp: Mcp) -> None:
