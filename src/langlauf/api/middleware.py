@@ -143,6 +143,7 @@ class ErrorMiddleware:
             if started:
                 raise
             problem = problem_of(error, scope)
+            problem.__traceback__ = None  # it refers to this frame, which refers to the problem: garbage
             if problem.after:
                 await asyncio.sleep(problem.after)
             response = problem_response(problem, request_id, root_url(scope, self._public_url))

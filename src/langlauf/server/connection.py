@@ -81,6 +81,9 @@ class HttpConnection(RequestParser):
         for cycle in (self._reading, self._answering):
             if cycle is not None:
                 cycle.disconnect()
+        # What refers back to the connection goes, so that it needs no garbage collection, which stops all threads.
+        self._reading = self._answering = None
+        del self._parser
         if exc is None:
             self.transport.close()
 

@@ -132,6 +132,8 @@ class RequestCycle:
             _log.error("a request failed after its response had begun", exc_info=error)
         if not self.complete and not self.disconnected:
             self._connection.close_gracefully()
+        # It and its scope refer to each other; apart, they need no garbage collection, which stops all threads.
+        self.scope.pop(WATCH_CLIENT, None)
 
     # -- called by the application -------------------------------------------------------------------------------------
 
