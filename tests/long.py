@@ -57,6 +57,7 @@ tests/docs/test_deploy.py::test_the_login_of_compose_is_enough
 tests/docs/test_recipes.py
 tests/http/test_streams_limits.py::test_idle_streams_cost_one_look_for_all
 tests/http/test_streams_resume.py::test_twenty_restless_clients_see_every_event_once
+tests/mcp/test_clients.py::test_fastmcp_calls_and_reads[clustering
 tests/mcp/test_clients.py::test_fastmcp_watches
 tests/mounting/test_examples.py::test_every_link_of_every_page_leads_somewhere
 tests/http/test_store_read_only.py::test_a_store_that_takes_no_writes_is_not_ready_until_it_does[read_only_database]
