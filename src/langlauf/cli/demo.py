@@ -30,8 +30,8 @@ _START_SECONDS = 60.0
 def demo(port: int, no_browser: bool) -> None:
     """Try it in your browser: a server with three jobs.
 
-    One of the jobs fails, and its page says why. The server listens on this machine alone. Its store is a temporary one,
-    which is removed when Ctrl-C ends it.
+    One of the jobs fails, and its page says why. The server listens on this machine alone. Its store is temporary, and
+    removed when Ctrl-C ends it.
     """
     with tempfile.TemporaryDirectory(prefix="langlauf-demo-") as folder:
         settings = read_settings({}, store=str(Path(folder) / "demo.db"), log_level="error", shutdown_grace="0")
