@@ -1,6 +1,7 @@
 """Reuse of results: a job that is completed at birth, and every condition without which there is none."""
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,7 +63,7 @@ async def _again(store: Store, clock: SetClock, **rules: Any) -> JobRecord:
     return made.job
 
 
-def test_a_result_is_reused_at_once(harness: Harness) -> None:
+def test_a_result_is_reused_at_once(shared: Harness) -> None:
     """A job of its own, completed at birth with every event; it takes no slot and no turn, and nothing runs."""
 
     async def body(store: Store, clock: SetClock) -> None:
@@ -89,7 +90,7 @@ def test_a_result_is_reused_at_once(harness: Harness) -> None:
         assert (depth.waiting, depth.running) == (0, 0)
         assert (await store.paces())["survey"] >= 0
 
-    harness.run(body)
+    shared.run(body)
 
 
 async def _other_version(store: Store, clock: SetClock) -> JobRecord:
@@ -204,7 +205,7 @@ def test_a_look_up_without_this_condition_is_found_out(tmp_path: Any, condition:
     Harness(STORES["sqlite"], tmp_path).run(body)
 
 
-def test_a_reused_result_is_not_reused_from_again(harness: Harness) -> None:
+def test_a_reused_result_is_not_reused_from_again(shared: Harness) -> None:
     """The age counts from the run: a chain of jobs does not keep an old result alive."""
 
     async def body(store: Store, clock: SetClock) -> None:
@@ -217,10 +218,10 @@ def test_a_reused_result_is_not_reused_from_again(harness: Harness) -> None:
         clock.pass_(10)
         assert (await _again(store, clock, reuse=ReuseRule("1", 60))).reused_from is None
 
-    harness.run(body)
+    shared.run(body)
 
 
-def test_a_key_comes_first_and_a_full_queue_does_not_matter(harness: Harness) -> None:
+def test_a_key_comes_first_and_a_full_queue_does_not_matter(shared: Harness) -> None:
     """A key gives its own job again; what takes no place in a queue is not refused for want of one."""
 
     async def body(store: Store, clock: SetClock) -> None:
@@ -235,10 +236,10 @@ def test_a_key_comes_first_and_a_full_queue_does_not_matter(harness: Harness) ->
         assert isinstance(replayed, Replayed)
         assert (replayed.job.job_id, replayed.job.reused_from) == (job.job_id, first.job_id)
 
-    harness.run(body)
+    shared.run(body)
 
 
-def test_a_run_under_way_does_not_hide_a_result(harness: Harness) -> None:
+def test_a_run_under_way_does_not_hide_a_result(shared: Harness) -> None:
     """A forced run of the same input is a duplicate for others, but not for a request that a result answers."""
 
     async def body(store: Store, clock: SetClock) -> None:
@@ -247,4 +248,14 @@ def test_a_run_under_way_does_not_hide_a_result(harness: Harness) -> None:
         assert isinstance(await store.submit(new_job(clock, query="Bern")), Duplicate)
         assert (await _again(store, clock)).reused_from == first.job_id
 
-    harness.run(body)
+    shared.run(body)
+
+
+def test_a_result_in_a_blob_is_not_reused(tmp_path: Path) -> None:
+    """A blob belongs to its job alone: another job cannot point to it."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        await _run(store, clock)
+        assert (await _again(store, clock)).reused_from is None
+
+    Harness(STORES["blobs"], tmp_path).run(body)
