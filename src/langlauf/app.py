@@ -3,7 +3,7 @@
 import importlib
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, overload
 
 from langlauf.analysis import probe
@@ -67,6 +67,10 @@ class Rules(TypedDict, total=False):
     transient: tuple[type[BaseException], ...]
     #: the analysis of requests that name none
     default: bool
+    #: runs by a schedule of the default org: a cron expression or a duration, its time zone and its input
+    every: str | float
+    zone: str
+    given: Mapping[str, Any]
     #: its description as a tool of agents; False hides it from them
     mcp: bool | ToolRules
     #: of its code; without it, the hash of the source and the version of the package
@@ -130,6 +134,9 @@ class Langlauf:
         for name in ("timeout", "reuse"):
             if isinstance(known.get(name), str):
                 known[name] = parse_duration(known[name])
+        with suppress(ValueError):  # else it is a cron expression
+            if isinstance(known.get("every"), str):
+                known["every"] = parse_duration(known["every"])
 
         def register(made: F) -> F:
             self.registry.register(made, **known)

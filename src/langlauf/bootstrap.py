@@ -42,6 +42,8 @@ from langlauf.service.pauses import Pauses
 from langlauf.service.provenance import Provenances
 from langlauf.service.read import Reads
 from langlauf.service.request_limits import ResponseMemory, StreamSlots
+from langlauf.service.schedules import LOOK_SECONDS as SCHEDULES_EVERY
+from langlauf.service.schedules import ScheduleFirer, ScheduleService
 from langlauf.service.services import Services
 from langlauf.service.submit import SubmitService
 from langlauf.service.webhooks import WebhookService
@@ -199,6 +201,7 @@ def make_services(
         MetricsSnapshot(store, settings, slots),
         Holds(store),
         make_webhook_service(store, settings),
+        ScheduleService(store, registry, settings, submissions, store.clock),
         ResponseMemory(most_of_org=settings.max_sending_org, most=settings.max_sending),
         MailReceivers(store, settings),
         pauses,
@@ -342,6 +345,8 @@ async def run_application(
         services = make_services(store, registry, settings, hints, keyring, limits)
         recorder = DutyRecorder(store.duties.record_success)
         alarm = Alarm(store, hints)
+        await services.schedules.follow_code()
+        firer = ScheduleFirer(store, registry, services.submissions)
         duties = [
             PeriodicDuty(
                 SWEEP_DUTY,
@@ -350,6 +355,7 @@ async def run_application(
                 pause=hints.wait_for_overdue,
                 on_success=recorder.record,
             ),
+            PeriodicDuty("schedules", SCHEDULES_EVERY, firer.fire, pause=firer.pause),
             PeriodicDuty("alarm", EVERY_SECONDS, alarm.look, pause=alarm.pause),
             PeriodicDuty("store health", WATCH_SECONDS, store.health.watch),
             PeriodicDuty("followers", LOOK_SECONDS, services.followers.look),

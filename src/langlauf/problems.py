@@ -21,6 +21,7 @@ TITLES: Mapping[str, str] = {
     "not_cancelable": "This analysis cannot be canceled",
     "not_terminal": "The job has not ended yet",
     "canceled": "The job was canceled",
+    "schedule_exists": "The org has a schedule of this name already",
     "endpoint_exists": "The org has an endpoint for this address already",
     "endpoint_disabled": "The endpoint is switched off",
     "expired": "Retention has removed this",

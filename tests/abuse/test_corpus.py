@@ -56,7 +56,7 @@ class Target:
         # There is no key: with one, the server would ask for it.
         self.ids = {"job_id": self.running["job_id"], "result_id": self.completed["result_id"], "key_id": "llk_none"}
         # Nor an endpoint: the first harmless request to remove it would.
-        self.ids |= {"endpoint_id": "none", "notification_id": "none"}
+        self.ids |= {"endpoint_id": "none", "notification_id": "none", "schedule": "none"}
         self.routes = _routes(server.http.get("/openapi.json").json())
         self._wire: RawConnection | None = None
         self.asked = 0

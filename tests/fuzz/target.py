@@ -105,5 +105,7 @@ def _made(server: Live, gate: str) -> Known:
     results = [job["result_id"] for job in (*ended, partial) if job["result_id"]]
     told = [one["notification_id"] for one in server.http.get("/analyze/deliveries").json()["deliveries"]]
     ids = {"job_id": [job["job_id"] for job in ended] + running, "result_id": results}
-    ids |= {"endpoint_id": [endpoint], "notification_id": told}
+    plan = {"name": "of-the-fuzzer", "analysis": "echo", "input": {"query": "Bern"}, "cron": "0 6 1 1 *"}
+    server.http.post("/analyze/schedules", json=plan)
+    ids |= {"endpoint_id": [endpoint], "notification_id": told, "schedule": ["of-the-fuzzer"]}
     return Known(ids, frozenset(running))

@@ -32,7 +32,7 @@ def run_job(server: Live, headers: dict[str, str]) -> dict[str, Any]:
 def path_of(operation: Operation, job: dict[str, Any]) -> str:
     """The address of an operation, for a job."""
     ids = {"job_id": job["job_id"], "result_id": job["result_id"], "key_id": "llk_none"}
-    ids |= {"endpoint_id": "none", "notification_id": "none", "analysis_name": "echo"}
+    ids |= {"endpoint_id": "none", "notification_id": "none", "analysis_name": "echo", "schedule": "none"}
     return operation.path_under("/analyze").format(**ids)
 
 

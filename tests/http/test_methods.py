@@ -29,6 +29,8 @@ def addresses(server: Live) -> dict[str, set[str]]:
     server.wait(server.submit("failing", how="permanent")["job_id"])
     told = server.http.get("/analyze/deliveries", params={"endpoint": hook["endpoint_id"]}).json()["deliveries"]
     ids |= {"endpoint_id": hook["endpoint_id"], "notification_id": told[0]["notification_id"]}
+    plan = {"name": "methods", "input": {"query": "Bern"}, "cron": "0 6 * * *"}
+    ids["schedule"] = server.http.post("/analyze/schedules", json=plan).json()["schedule"]["name"]
     context = server.app._current()
     found: dict[str, set[str]] = {}
     route: Any  # all of ours are plain routes

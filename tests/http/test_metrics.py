@@ -40,8 +40,8 @@ import sqlite3, sys
 with sqlite3.connect(sys.argv[1], timeout=60) as file:
     file.execute("UPDATE job_rows SET lease_expires_at = 1 WHERE job_id = ?", sys.argv[2:])
 """
-#: What a store of the other kind tells.
-_ELSEWHERE = {"langlauf_store_connections"}
+#: What a store of the other kind tells, and what a due schedule tells: tests/http/test_schedules.py has one.
+_ELSEWHERE = {"langlauf_store_connections", "langlauf_schedule_delay_seconds"}
 
 
 def scrape(server: Live) -> MetricsScrape:
@@ -250,7 +250,16 @@ def _assert_levels(now: MetricsScrape) -> None:
     assert now.value("langlauf_store_file_bytes") > 0
     assert now.value("langlauf_store_log_bytes") > 0
     ages = now.by("langlauf_duty_success_age_seconds", "duty")
-    assert ages.keys() == {"sweep", "alarm", "store health", "retention", "followers", "key uses", "deliveries"}
+    assert ages.keys() == {
+        "sweep",
+        "schedules",
+        "alarm",
+        "store health",
+        "retention",
+        "followers",
+        "key uses",
+        "deliveries",
+    }
     assert ages["sweep"] < 5
     assert now.value("langlauf_duty_interval_seconds", duty="sweep") == 0.1
 

@@ -102,6 +102,9 @@ def house(request: pytest.FixtureRequest, store_kind: str, tmp_path_factory: pyt
         text = f"secret-{new_id()}"
         hook = {"url": "https://hooks.example/owner", "name": text}
         endpoint = server.http.post("/analyze/webhooks", json=hook, headers=headers_for(server, "owner")).json()
+        plan = {"name": f"plan-{new_id()}", "input": {"query": text}, "cron": "0 6 * * *"}
+        made = server.http.post("/analyze/schedules", json=plan, headers=headers_for(server, "owner"))
+        assert made.status_code == 201, made.text
         first = server.http.post("/analyze", json={"query": text}, headers=headers).json()
         headers.pop("Idempotency-Key")
         server.http.post("/analyze", json={"query": f"{text} again"}, headers=headers)
@@ -116,6 +119,7 @@ def house(request: pytest.FixtureRequest, store_kind: str, tmp_path_factory: pyt
             "endpoint_id": endpoint["webhook"]["endpoint_id"],
             "notification_id": told[0]["notification_id"],
             "analysis_name": new_id(),
+            "schedule": plan["name"],
         }
         owner = OwnedIds(
             org="owner",

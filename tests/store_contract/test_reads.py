@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from langlauf.domain.attempt import Checkpoint, Partial
 from langlauf.domain.delivery import DeliveryClaim, DeliveryEnd, DeliveryFilter, Subscription, WebhookEndpoint
@@ -15,12 +16,13 @@ from langlauf.domain.overview import EMPTY_OVERVIEW
 from langlauf.domain.read_models import EventLogPage, InboxPage, JobFilter, PageOfJobs
 from langlauf.domain.result import SMALL_PAYLOAD
 from langlauf.domain.retention import HoldRequest, RetentionPolicy
+from langlauf.domain.schedule import Schedule
 from langlauf.domain.state import Status
 from langlauf.store.protocol import JobReads, OrgReads, Store, TenantReads
 from langlauf.store.source import PIECE
 from tests.store_contract.conftest import Harness
 from tests.support.stores import DAY, SetClock
-from tests.support.submissions import ORG, accept, cancel_request, new_job, started
+from tests.support.submissions import ORG, accept, cancel_request, claim, new_job, started
 
 FAILED = Failed(code="internal", message="no", retryable=False)
 Read = Callable[[TenantReads, str, str], Awaitable[Any]]
@@ -46,6 +48,8 @@ READS: dict[str, tuple[Read, Any]] = {
     "completed": (lambda reads, _, __: reads.completed("survey", before=None, limit=10), []),
     "notifications": (lambda reads, job, _: reads.notifications(job, channel=None, limit=10), []),
     "endpoints": (lambda reads, _, __: reads.endpoints(), []),
+    "schedules": (lambda reads, _, __: reads.schedules(), []),
+    "schedule_runs": (lambda reads, _, __: reads.schedule_runs("hourly", limit=10), []),
     "deliveries": (lambda reads, _, __: reads.deliveries(DeliveryFilter()), []),
     "delivery": (lambda reads, job, _: reads.delivery(_MESSAGES.get(job, job)), None),
     "delivery_attempts": (lambda reads, job, _: reads.delivery_attempts(_MESSAGES.get(job, job), limit=10), []),
@@ -71,6 +75,8 @@ LISTS = (
     "feed",
     "held",
     "endpoints",
+    "schedules",
+    "schedule_runs",
     "deliveries",
     "mail_marks",
     "jobs",
@@ -92,6 +98,12 @@ async def _finished(store: Store, clock: SetClock) -> str:
     )
     await store.deliveries.add_endpoint(receiver)
     await store.mail.add_mark(ORG, "a@b.example", "allowed")
+    await store.schedules.add(
+        Schedule(org_id=ORG, name="hourly", analysis="survey", every_seconds=3_600.0, next_run_at=clock.now())
+    )
+    planned = new_job(clock, query="planned")
+    await store.submit(replace(planned, job=replace(planned.job, schedule="hourly", planned_at=clock.now())))
+    await claim(store)
     wish = Subscription(channel="email", target="a@b.example", lane="mail")
     made = await started(store, clock, query="Bern", subscriptions=(wish,))
     assert await store.record(made.lease, Checkpoint(key="c", payload="1"))

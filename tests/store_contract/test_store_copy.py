@@ -22,6 +22,7 @@ from langlauf.domain.code import CodeVersion
 from langlauf.domain.errors import StoreError
 from langlauf.domain.pause import PauseRequest
 from langlauf.domain.read_models import MarkRead
+from langlauf.domain.schedule import Schedule
 from langlauf.store.protocol import Store
 from langlauf.store.tools import store_copy
 from langlauf.store.tools.drivers import _reading, copy_store
@@ -94,6 +95,8 @@ def fill(bed: StoreUnderTest, clock: SetClock, folder: Path) -> None:
         assert await store.access.revoke_key("llk_000000000001", org_id=None)
         for number in range(3):
             await make.queued(query=f"Zürich {number} 🏔")
+        plan = Schedule(org_id="org-a", name="daily", analysis="survey", cron="0 6 * * *", next_run_at=clock.now() + 1)
+        assert await store.schedules.add(plan)
         await told(make)
         await told(JobFactory(store, clock, "org-ü"))
 

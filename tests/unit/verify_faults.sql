@@ -508,3 +508,20 @@ UPDATE mail_marks SET address = 'Gone@mail.example';
 
 -- fault: known_values on the store
 UPDATE delivery_lanes SET failures = 0 WHERE lane = 'https://hook.example';
+
+-- fault: planned_once on running
+UPDATE jobs SET schedule = 'one' WHERE job_id = :running;
+
+-- fault: planned_once on running
+UPDATE jobs SET schedule = 'one', planned_at = queued_at + 1 WHERE job_id = :running;
+
+-- fault: planned_once on the store
+UPDATE jobs SET schedule = 'one', planned_at = 5 WHERE job_id = :running OR job_id = :queued;
+
+-- fault: schedule_times on the store
+INSERT INTO schedules (org_id, name, analysis, input, cron, zone, overlap, missed, paused, source, created_at, updated_at, next_run_at, last_run_at)
+VALUES ('org-a', 'one', 'survey', '{}', '0 6 * * *', 'UTC', 'skip', 'once', false, 'api', 1, 1, 9000000000000000, 9000000000000000);
+
+-- fault: schedules_overdue on the store
+INSERT INTO schedules (org_id, name, analysis, input, cron, zone, overlap, missed, paused, source, created_at, updated_at, next_run_at)
+VALUES ('org-a', 'one', 'survey', '{}', '0 6 * * *', 'UTC', 'skip', 'once', false, 'api', 1, 1, 1);

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 from langlauf.analysis.chunks import (
@@ -23,6 +24,7 @@ from langlauf.analysis.payload import (
 )
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
+from langlauf.domain.instant import Instant, to_datetime
 from langlauf.domain.view import View
 
 Item = TypeVar("Item")
@@ -36,6 +38,7 @@ class AsyncAttempt(Protocol):
     number: int
     largest_result: int
     trace_id: str
+    planned_at: Instant | None
 
     @property
     def traceparent(self) -> str | None:
@@ -91,6 +94,11 @@ class Job:
     def trace_id(self) -> str:
         """Return the trace id of the job: that of its request, or a new one."""
         return self._attempt.trace_id
+
+    @property
+    def planned_at(self) -> datetime | None:
+        """Return for when a schedule had planned the job; None for any other job."""
+        return None if self._attempt.planned_at is None else to_datetime(self._attempt.planned_at)
 
     @property
     def traceparent(self) -> str | None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 from langlauf.analysis.chunks import (
@@ -16,6 +17,7 @@ from langlauf.analysis.chunks import (
 from langlauf.analysis.payload import decode, encode, encode_views
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
+from langlauf.domain.instant import Instant, to_datetime
 from langlauf.domain.view import View
 
 Item = TypeVar("Item")
@@ -29,6 +31,7 @@ class SyncAttempt(Protocol):
     number: int
     largest_result: int
     trace_id: str
+    planned_at: Instant | None
     traceparent: str | None
     tracestate: str | None
 
@@ -76,6 +79,11 @@ class PlainJob:
     def trace_id(self) -> str:
         """Return the trace id of the job: that of its request, or a new one."""
         return self._attempt.trace_id
+
+    @property
+    def planned_at(self) -> datetime | None:
+        """Return for when a schedule had planned the job; None for any other job."""
+        return None if self._attempt.planned_at is None else to_datetime(self._attempt.planned_at)
 
     @property
     def traceparent(self) -> str | None:

@@ -3,16 +3,19 @@
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from langlauf.analysis.schema import input_type
+from langlauf.analysis.schema import InvalidInput, canonical_json, input_type, read_input
 from langlauf.analysis.wording import Wording, wording_of
 from langlauf.domain.code import DERIVED
 from langlauf.domain.errors import RegistrationError
+from langlauf.domain.instant import from_datetime
 from langlauf.domain.job import LONGEST_TIMEOUT
+from langlauf.domain.schedule import InvalidSchedule, Schedule, check_schedule
 
 
 def reference_to(named: Any) -> str:
@@ -85,6 +88,8 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     version: str | None = None
     #: for so many seconds a result is reused for the same input; None: never
     reuse: float | None = None
+    #: the fields of the schedule that its decorator asks for
+    planned: Mapping[str, Any] | None = None
 
     @property
     def title(self) -> str:
@@ -93,6 +98,26 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "plain", not inspect.iscoroutinefunction(self.function))
+
+
+def _planned(name: str, input_type: type[msgspec.Struct], rules: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the fields of a schedule from `every`, `zone` and `given`, which are taken out of the rules."""
+    every, zone, given = (rules.pop(rule, None) for rule in ("every", "zone", "given"))
+    if every is None:
+        if zone is not None or given is not None:
+            raise RegistrationError(f"{name}: zone and given need every, such as every='0 6 * * 1-5'")
+        return None
+    interval = isinstance(every, int | float)
+    times: dict[str, Any] = {"cron": None if interval else every, "every_seconds": float(every) if interval else None}
+    try:
+        text = canonical_json(read_input(input_type, dict(given or {})))
+        one = Schedule(org_id="org", name=name, analysis=name, input=text, zone=zone or "UTC", **times)
+        check_schedule(one, from_datetime(datetime.now(UTC)))
+    except InvalidInput as error:
+        raise RegistrationError(f"{name}: given: {error.message}") from None
+    except InvalidSchedule as error:
+        raise RegistrationError(f"{name}: every: {error.message}") from None
+    return {"analysis": name, "input": text, "zone": one.zone, **times}
 
 
 def _check_rules(analysis: Analysis) -> None:
@@ -176,7 +201,9 @@ class Registry:
         _check_function(function, name)
         made = input_type(function, name)
         rules = dict(rules)
+        planned = _planned(name, made, rules)
         analysis = Analysis(
+            planned=planned,
             name=name,
             function=function,
             input_type=made,

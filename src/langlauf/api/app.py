@@ -20,6 +20,7 @@ from langlauf.api.operations import OPERATIONS, Operation
 from langlauf.api.pauses import PauseHandlers
 from langlauf.api.requests import OPERATION, PAGES, ApiRequest
 from langlauf.api.results import HoldHandlers, ResultHandlers
+from langlauf.api.schedules import ScheduleHandlers
 from langlauf.api.submit import SubmitHandler
 from langlauf.api.system import SystemHandlers
 from langlauf.api.webhooks import DeliveryHandlers, WebhookHandlers
@@ -125,6 +126,7 @@ def api_routes(context: ApiContext, only: Container[str] | None = None) -> list[
     keys, tokens, holding = KeyHandlers(context), TokenHandler(context), HoldHandlers(context)
     webhooks, deliveries = WebhookHandlers(context), DeliveryHandlers(context)
     inbox, pauses = InboxHandlers(context), PauseHandlers(context)
+    schedules = ScheduleHandlers(context, submitting)
     open_handlers: dict[str, OpenHandler] = {
         "health": system.health,
         "ready": system.ready,
@@ -153,6 +155,12 @@ def api_routes(context: ApiContext, only: Container[str] | None = None) -> list[
         "listKeys": keys.list,
         "createKey": keys.create,
         "revokeKey": keys.revoke,
+        "listSchedules": schedules.list,
+        "createSchedule": schedules.create,
+        "getSchedule": schedules.one,
+        "changeSchedule": schedules.change,
+        "removeSchedule": schedules.remove,
+        "runSchedule": schedules.run,
         "listWebhooks": webhooks.list,
         "createWebhook": webhooks.create,
         "getWebhookSecret": webhooks.secret,

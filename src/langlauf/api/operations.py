@@ -4,6 +4,7 @@ from langlauf.api import record_schemas as records
 from langlauf.api import response_schemas as responses
 from langlauf.api.admin_operations import ADMIN_OPERATIONS
 from langlauf.api.operation import BODY, METHOD_NOT_ALLOWED, ONE, TENANT, Codes, Operation
+from langlauf.api.schedule_operations import SCHEDULE_OPERATIONS
 from langlauf.domain.access import Scope
 from langlauf.domain.event import CloudEvent
 
@@ -270,6 +271,7 @@ OPERATIONS: tuple[Operation, ...] = (
         answer=responses.HistoryResponse,
         parameters=(*TENANT, "limit", "offset"),
     ),
+    *SCHEDULE_OPERATIONS,
     *ADMIN_OPERATIONS,
     Operation(
         name="health",

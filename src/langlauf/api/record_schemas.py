@@ -12,6 +12,7 @@ from langlauf.domain.errors import RetryHint
 from langlauf.domain.event import ActorType, EventType
 from langlauf.domain.job import Count, Name, Phase, Seconds, VisibleJob
 from langlauf.domain.result import ResultKind
+from langlauf.domain.schedule import Missed, RunOverlap, ScheduleName, ScheduleSource
 from langlauf.domain.state import Status
 from langlauf.domain.view import MOST_VIEWS, VIEW_KINDS
 from langlauf.problems import FieldError
@@ -183,6 +184,31 @@ class ProblemOut(msgspec.Struct, kw_only=True):
     retryable: bool | msgspec.UnsetType | None = msgspec.UNSET
     retry_hint: RetryHint | msgspec.UnsetType | None = msgspec.UNSET
     expired_at: datetime | msgspec.UnsetType = msgspec.UNSET
+
+
+class ScheduleOut(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule."""
+
+    name: ScheduleName
+    analysis: str
+    input: dict[str, Any]
+    cron: str | None
+    every_seconds: float | None
+    zone: str
+    overlap: RunOverlap
+    missed: Missed
+    paused: bool
+    notify: dict[str, Any] | None
+    #: `code`: it comes and goes with the decorator of its analysis
+    source: ScheduleSource
+    created_at: datetime
+    updated_at: datetime
+    #: the next five, none while it is paused
+    next_runs: list[datetime]
+    last_run_at: datetime | None
+    #: `submitted`, `skipped`, `missed`, or `invalid: ` and why
+    last_outcome: str | None
+    last_job_id: str | None
 
 
 class EndpointOut(msgspec.Struct, kw_only=True):

@@ -1,7 +1,7 @@
 """Request bodies. The same structs read requests and make the OpenAPI document."""
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -10,6 +10,7 @@ from langlauf.domain.access import LONGEST_KEY_NAME
 from langlauf.domain.delivery import SUBJECTS, Subject
 from langlauf.domain.job import LONGEST_LABEL, PriorityClass
 from langlauf.domain.mail import LONGEST_MAIL_ADDRESS, MAIL_ADDRESS_PATTERN
+from langlauf.domain.schedule import Missed, RunOverlap, ScheduleName
 from langlauf.domain.webhook import LONGEST_WEBHOOK_URL
 from langlauf.service.webhooks import LONGEST_OVERLAP
 from langlauf.settings_values import LONGEST_DURATION
@@ -83,6 +84,39 @@ class AsyncMode(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     def waits(self) -> bool:
         """Whether the job waits for a time: no request can wait for its result."""
         return self.run_at is not None or self.delay_seconds is not None
+
+
+ScheduleZone = Annotated[str, msgspec.Meta(max_length=64, description="A time zone such as Europe/Zurich.")]
+Cron = Annotated[str, msgspec.Meta(max_length=200, description="Five fields, such as 0 6 * * 1-5.")]
+
+
+class CreateScheduleBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """A new schedule, with either `cron` or `every_seconds`."""
+
+    name: ScheduleName
+    analysis: str | None = None
+    input: dict[str, Any] = {}
+    cron: Cron | None = None
+    every_seconds: Duration | None = None
+    zone: ScheduleZone = "UTC"
+    overlap: RunOverlap = "skip"
+    missed: Missed = "once"
+    paused: bool = False
+    notify: NotifyBody | None = None
+
+
+class ChangeScheduleBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
+    """What is to change of a schedule; a new kind of time replaces the old one."""
+
+    analysis: str | msgspec.UnsetType = msgspec.UNSET
+    input: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    cron: Cron | msgspec.UnsetType = msgspec.UNSET
+    every_seconds: Duration | msgspec.UnsetType = msgspec.UNSET
+    zone: ScheduleZone | msgspec.UnsetType = msgspec.UNSET
+    overlap: RunOverlap | msgspec.UnsetType = msgspec.UNSET
+    missed: Missed | msgspec.UnsetType = msgspec.UNSET
+    paused: bool | msgspec.UnsetType = msgspec.UNSET
+    notify: NotifyBody | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class Options(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

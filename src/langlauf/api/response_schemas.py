@@ -19,6 +19,7 @@ from langlauf.api.record_schemas import (
     KeyOut,
     NotificationOut,
     PauseOut,
+    ScheduleOut,
     SnapshotOut,
     Views,
 )
@@ -225,6 +226,31 @@ class HealthResponse(ApiResponse, kw_only=True):
     """The process is up, or ready."""
 
     status: Literal["up", "ready"]
+
+
+class SchedulesResponse(ApiResponse, kw_only=True):
+    """An org's schedules."""
+
+    schedules: list[ScheduleOut]
+
+
+class ScheduleResponse(ApiResponse, kw_only=True):
+    """One schedule."""
+
+    schedule: ScheduleOut
+
+
+class ScheduleRunsResponse(ApiResponse, kw_only=True):
+    """One schedule with its newest runs."""
+
+    schedule: ScheduleOut
+    runs: list[JobOut]
+
+
+class RemovedScheduleResponse(ApiResponse, kw_only=True):
+    """The name of the removed schedule."""
+
+    name: str
 
 
 class EndpointsResponse(ApiResponse, kw_only=True):

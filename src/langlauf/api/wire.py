@@ -1,6 +1,6 @@
 """Converts records to their schemas on the wire; commands print the same."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +16,7 @@ from langlauf.api.record_schemas import (
     JobOut,
     NotificationOut,
     PauseOut,
+    ScheduleOut,
     SnapshotOut,
 )
 from langlauf.domain.access import ApiKey
@@ -27,6 +28,7 @@ from langlauf.domain.mail import masked_mail_address
 from langlauf.domain.pause import Pause
 from langlauf.domain.read_models import InboxRecord
 from langlauf.domain.result import Snapshot
+from langlauf.domain.schedule import Schedule
 from langlauf.service.read import DerivedFields
 from langlauf.service.webhooks import SendResult, endpoint_health
 
@@ -185,6 +187,29 @@ def pause_out(pause: Pause) -> PauseOut:
         paused_at=to_datetime(pause.paused_at),
         paused_until=_time(pause.paused_until),
         paused_by=pause.paused_by,
+    )
+
+
+def schedule_out(one: Schedule, next_runs: Sequence[Instant]) -> ScheduleOut:
+    """Convert a schedule, with its next planned times."""
+    return ScheduleOut(
+        name=one.name,
+        analysis=one.analysis,
+        input=msgspec.json.decode(one.input),
+        cron=one.cron,
+        every_seconds=one.every_seconds,
+        zone=one.zone,
+        overlap=one.overlap,
+        missed=one.missed,
+        paused=one.paused,
+        notify=None if one.notify is None else msgspec.json.decode(one.notify),
+        source=one.source,
+        created_at=to_datetime(one.created_at),
+        updated_at=to_datetime(one.updated_at),
+        next_runs=[to_datetime(at) for at in next_runs],
+        last_run_at=_time(one.last_run_at),
+        last_outcome=one.last_outcome,
+        last_job_id=one.last_job_id,
     )
 
 

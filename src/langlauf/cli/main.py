@@ -22,6 +22,9 @@ _GROUPS = {
         "inbox": "events:inbox",
         "notifications": "events:notifications",
     },
+    "Schedules": {
+        "schedules": "schedules:schedules",
+    },
     "Results": {
         "result": "jobs:result",
         "provenance": "jobs:provenance",

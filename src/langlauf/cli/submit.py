@@ -122,7 +122,7 @@ def _submit(
         delay_seconds=delay,
         start_by=start_by,
     )
-    values = {**_parse_object(input_text, input_file), **_parse_words(words)}
+    values = {**_parse_object(input_text, input_file), **parse_words(words)}
     notify = {"webhook": notify_webhook, "email": notify_email, "language": notify_language}
     named = {name: value for name, value in notify.items() if value is not None}
     return client.submit(analysis, values, options=options, notify=named)
@@ -145,7 +145,7 @@ def _parse_object(text: str | None, file: IO[bytes] | None) -> dict[str, Any]:
     return value
 
 
-def _parse_words(parameters: tuple[str, ...]) -> dict[str, Any]:
+def parse_words(parameters: tuple[str, ...]) -> dict[str, Any]:
     """Return `years=3 region=CH` as a mapping."""
     values: dict[str, Any] = {}
     for word in parameters:

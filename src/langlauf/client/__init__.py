@@ -30,6 +30,7 @@ from langlauf.client.models import (
     JobWithEvents,
     OrgEvent,
     ReadMarks,
+    RemoteSchedule,
     SubmitOptions,
 )
 from langlauf.client.sync import Client, Feed, RemoteJob
@@ -63,6 +64,7 @@ __all__ = [
     "OrgEvent",
     "ReadMarks",
     "RemoteJob",
+    "RemoteSchedule",
     "SubmitOptions",
     "Unauthorized",
     "Unavailable",

@@ -24,6 +24,7 @@ from langlauf.client.models import (
     OrgEvent,
     PauseState,
     ReadMarks,
+    RemoteSchedule,
     ResultView,
     SubmitOptions,
 )
@@ -133,6 +134,52 @@ class AsyncClient:
         stored event; else after `limit` events or `timeout` seconds, or never.
         """
         return AsyncFeed(self, self._core.feed(after, types, follow=follow, limit=limit, timeout=timeout))
+
+    async def schedules(self) -> list[RemoteSchedule]:
+        """Return the org's schedules by name, each with its next five runs."""
+        return await self._run(self._core.schedules())
+
+    async def add_schedule(
+        self,
+        name: str,
+        analysis: str | None = None,
+        values: Mapping[str, Any] | None = None,
+        *,
+        cron: str | None = None,
+        every_seconds: float | str | None = None,
+        zone: str = "UTC",
+        overlap: str = "skip",
+        missed: str = "once",
+        paused: bool = False,
+        notify: Mapping[str, str] | None = None,
+    ) -> RemoteSchedule:
+        """Add a schedule: `cron` with a `zone`, or `every_seconds`."""
+        fields = {
+            "name": name,
+            "analysis": analysis,
+            "input": dict(values or {}),
+            "cron": cron,
+            "every_seconds": every_seconds,
+            "zone": zone,
+            "overlap": overlap,
+            "missed": missed,
+            "paused": paused,
+            "notify": notify,
+        }
+        return await self._run(self._core.add_schedule(fields))
+
+    async def change_schedule(self, name: str, **changes: Any) -> RemoteSchedule:
+        """Change fields of a schedule, such as `paused=True`; they are those of `add_schedule`, with `input`."""
+        return await self._run(self._core.change_schedule(name, changes))
+
+    async def remove_schedule(self, name: str) -> None:
+        """Remove a schedule; its jobs stay."""
+        await self._run(self._core.remove_schedule(name))
+
+    async def run_schedule(self, name: str, *, idempotency_key: str | None = None) -> "AsyncRemoteJob":
+        """Submit one run of a schedule now, whatever is planned."""
+        accepted = await self._run(self._core.run_schedule(name, idempotency_key))
+        return AsyncRemoteJob(self, accepted.job_id, accepted)
 
     async def notifications(
         self, job_id: str, *, channel: str | None = None, limit: int | None = None

@@ -31,8 +31,11 @@ from langlauf.client.models import (
     PauseState,
     ProvenanceEnvelope,
     ReadMarks,
+    RemoteSchedule,
     ResultView,
     ResumeEnvelope,
+    ScheduleEnvelope,
+    SchedulesEnvelope,
     SnapshotsEnvelope,
     SubmitOptions,
     ViewsEnvelope,
@@ -265,6 +268,34 @@ class ClientCore:
         params = {name: value for name, value in (("channel", channel), ("limit", limit)) if value is not None}
         reply = yield from send(ClientRequest(path=f"{self._job_path(job_id)}/notifications", params=params))
         return decode(reply, NotificationsEnvelope).notifications
+
+    def schedules(self) -> ApiCall[list[RemoteSchedule]]:
+        """Return the org's schedules by name."""
+        reply = yield from send(ClientRequest(path=f"{self._prefix}/schedules"))
+        return decode(reply, SchedulesEnvelope).schedules
+
+    def add_schedule(self, fields: Mapping[str, Any]) -> ApiCall[RemoteSchedule]:
+        """Add a schedule."""
+        given = {name: value for name, value in fields.items() if value is not None}
+        reply = yield from send(_post(f"{self._prefix}/schedules", given))
+        return decode(reply, ScheduleEnvelope).schedule
+
+    def change_schedule(self, name: str, changes: Mapping[str, Any]) -> ApiCall[RemoteSchedule]:
+        """Change some fields of a schedule."""
+        request = msgspec.structs.replace(_post(self._schedule_path(name), changes), method="PATCH")
+        reply = yield from send(request)
+        return decode(reply, ScheduleEnvelope).schedule
+
+    def remove_schedule(self, name: str) -> ApiCall[None]:
+        """Remove a schedule; its jobs stay."""
+        yield from send(ClientRequest(path=self._schedule_path(name), method="DELETE"))
+
+    def run_schedule(self, name: str, idempotency_key: str | None) -> ApiCall[JobSummary]:
+        """Submit one run of a schedule now, with an idempotency key as in `submit`."""
+        return self._post_job(f"{self._schedule_path(name)}/run", {}, idempotency_key)
+
+    def _schedule_path(self, name: str) -> str:
+        return f"{self._prefix}/schedules/{quote(name, safe='')}"
 
     def inbox(self, *, unread: bool, limit: int | None) -> ListPages[InboxMessage]:
         """Return the org's messages, newest first, in pages."""

@@ -175,6 +175,40 @@ class JobNotification(msgspec.Struct, frozen=True, kw_only=True):
     payload_json: Any
 
 
+class RemoteSchedule(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule of the org. `next_runs` are the next five; none while it is paused."""
+
+    name: str
+    analysis: str
+    input: dict[str, Any]
+    cron: str | None
+    every_seconds: float | None
+    zone: str
+    overlap: str
+    missed: str
+    paused: bool
+    notify: dict[str, Any] | None
+    source: str
+    created_at: datetime
+    updated_at: datetime
+    next_runs: list[datetime]
+    last_run_at: datetime | None
+    last_outcome: str | None
+    last_job_id: str | None
+
+
+class ScheduleEnvelope(msgspec.Struct, frozen=True):
+    """The reply about one schedule."""
+
+    schedule: RemoteSchedule
+
+
+class SchedulesEnvelope(msgspec.Struct, frozen=True):
+    """The reply about all schedules."""
+
+    schedules: list[RemoteSchedule]
+
+
 class InboxMessage(JobNotification, frozen=True, kw_only=True):
     """A message of the org's inbox. `read_at` is set if it was marked by its id, not with all up to an instant."""
 

@@ -25,6 +25,7 @@ from langlauf.client.models import (
     OrgEvent,
     PauseState,
     ReadMarks,
+    RemoteSchedule,
     ResultView,
     SubmitOptions,
 )
@@ -139,6 +140,52 @@ class Client:
         stored event; else after `limit` events or `timeout` seconds, or never.
         """
         return Feed(self, self._core.feed(after, types, follow=follow, limit=limit, timeout=timeout))
+
+    def schedules(self) -> list[RemoteSchedule]:
+        """Return the org's schedules by name, each with its next five runs."""
+        return self._run(self._core.schedules())
+
+    def add_schedule(
+        self,
+        name: str,
+        analysis: str | None = None,
+        values: Mapping[str, Any] | None = None,
+        *,
+        cron: str | None = None,
+        every_seconds: float | str | None = None,
+        zone: str = "UTC",
+        overlap: str = "skip",
+        missed: str = "once",
+        paused: bool = False,
+        notify: Mapping[str, str] | None = None,
+    ) -> RemoteSchedule:
+        """Add a schedule: `cron` with a `zone`, or `every_seconds`."""
+        fields = {
+            "name": name,
+            "analysis": analysis,
+            "input": dict(values or {}),
+            "cron": cron,
+            "every_seconds": every_seconds,
+            "zone": zone,
+            "overlap": overlap,
+            "missed": missed,
+            "paused": paused,
+            "notify": notify,
+        }
+        return self._run(self._core.add_schedule(fields))
+
+    def change_schedule(self, name: str, **changes: Any) -> RemoteSchedule:
+        """Change fields of a schedule, such as `paused=True`; they are those of `add_schedule`, with `input`."""
+        return self._run(self._core.change_schedule(name, changes))
+
+    def remove_schedule(self, name: str) -> None:
+        """Remove a schedule; its jobs stay."""
+        self._run(self._core.remove_schedule(name))
+
+    def run_schedule(self, name: str, *, idempotency_key: str | None = None) -> "RemoteJob":
+        """Submit one run of a schedule now, whatever is planned."""
+        accepted = self._run(self._core.run_schedule(name, idempotency_key))
+        return RemoteJob(self, accepted.job_id, accepted)
 
     def notifications(
         self, job_id: str, *, channel: str | None = None, limit: int | None = None

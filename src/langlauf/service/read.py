@@ -36,6 +36,7 @@ from langlauf.domain.read_models import (
     StatusView,
 )
 from langlauf.domain.result import PayloadSource, Snapshot
+from langlauf.domain.schedule import Schedule
 from langlauf.domain.state import Status
 from langlauf.service.estimates import Estimates
 from langlauf.service.pauses import Pauses
@@ -191,6 +192,12 @@ class OneJobReads:
         return await self._tenant.notifications(job_id, channel=channel, limit=limit)
 
     async def endpoints(self) -> list[WebhookEndpoint]:
+        return []
+
+    async def schedules(self, name: str | None = None) -> list[Schedule]:  # noqa: ARG002 - they are no part of a job
+        return []
+
+    async def schedule_runs(self, name: str, *, limit: int) -> list[JobView]:  # noqa: ARG002
         return []
 
     async def deliveries(self, which: DeliveryFilter) -> list[Notification]:

@@ -17,6 +17,7 @@ from langlauf.service.pauses import Pauses
 from langlauf.service.provenance import Provenances
 from langlauf.service.read import Reads
 from langlauf.service.request_limits import ResponseMemory
+from langlauf.service.schedules import ScheduleService
 from langlauf.service.submit import SubmitService
 from langlauf.service.webhooks import WebhookService
 
@@ -38,6 +39,7 @@ class Services(msgspec.Struct, frozen=True):
     metrics: MetricsSnapshot
     holds: Holds
     webhooks: WebhookService
+    schedules: ScheduleService
     response_memory: ResponseMemory
     mail_receivers: MailReceivers
     pauses: Pauses

@@ -78,6 +78,9 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     based_on: str | None = None
     #: whether a stored result may take the place of a run, where the analysis allows it
     reuse: bool = True
+    #: the schedule that submits it, and for when
+    schedule: str | None = None
+    planned_at: Instant | None = None
     #: notifications to validate and add
     notify: NotifyOptions | None = None
     #: subscriptions validated before, such as those of a retried job
@@ -190,6 +193,8 @@ class SubmitService:
             run_at=run_at,
             start_by=request.start_by,
             based_on=request.based_on,
+            schedule=request.schedule,
+            planned_at=request.planned_at,
         )
         expected = await self._estimates.expected(job, now)
         new = NewJob(

@@ -44,12 +44,14 @@ from langlauf.domain.read_models import (
 )
 from langlauf.domain.result import PayloadSource, ReferencedPayloads, Snapshot
 from langlauf.domain.retention import HoldRequest, ResultGone, RetentionPolicy, RetentionReport
+from langlauf.domain.schedule import Schedule
 from langlauf.domain.state import Status
 from langlauf.store.admin import AccessStore, DutyStore, OrgStore, WorkerStore
 from langlauf.store.blobs.large import LargePayloads
 from langlauf.store.blobs.owner import StoreIdentity
 from langlauf.store.deliveries import DeliveryStore, MailStore
 from langlauf.store.health import StoreHealth
+from langlauf.store.schedules import ScheduleStore
 
 
 class JobReads(Protocol):
@@ -125,6 +127,12 @@ class OrgReads(Protocol):
     async def mail_marks(self, address: str | None = None) -> list[MailMark]:
         """Return what the org knows of receivers of mail, by address: of one of them, or of all."""
 
+    async def schedules(self, name: str | None = None) -> list[Schedule]:
+        """Return the org's schedules by name, or the one of a name."""
+
+    async def schedule_runs(self, name: str, *, limit: int) -> list[JobView]:
+        """Return the newest runs of a schedule."""
+
     async def jobs(self, which: JobFilter) -> PageOfJobs:
         """Return the org's jobs, newest first; a page costs the same whatever the filter and the number of jobs."""
 
@@ -194,6 +202,10 @@ class Store(Protocol):
     @property
     def deliveries(self) -> DeliveryStore:
         """The outbox and webhook endpoints."""
+
+    @property
+    def schedules(self) -> ScheduleStore:
+        """Schedules of all orgs, for those who fire and change them."""
 
     @property
     def mail(self) -> MailStore:

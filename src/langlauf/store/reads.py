@@ -22,11 +22,12 @@ from langlauf.domain.instant import Instant
 from langlauf.domain.mail import MailMark
 from langlauf.domain.read_models import JobView, ResultView, StatusView
 from langlauf.domain.result import SMALL_PAYLOAD, PayloadSource, Snapshot
+from langlauf.domain.schedule import Schedule
 from langlauf.domain.state import Status
 from langlauf.store.blobs.large import LargePayloads, is_blob
 from langlauf.store.blobs.payloads import unavailable
 from langlauf.store.bounded_scan import FIRST, LONGEST_MESSAGE, Position, unread_walk
-from langlauf.store.rows import endpoint_from, event_from, subscription_from
+from langlauf.store.rows import endpoint_from, event_from, schedule_from, subscription_from
 from langlauf.store.source import InlinePayload
 
 #: A status answer can do without its result: reading a blob for it takes no longer.
@@ -172,6 +173,12 @@ class BaseTenantReads(ABC):
 
     async def endpoints(self) -> list[WebhookEndpoint]:
         return [endpoint_from(row) for row in await self._ask("read_endpoints")]
+
+    async def schedules(self, name: str | None = None) -> list[Schedule]:
+        return [schedule_from(row) for row in await self._ask("read_schedules", name=name)]
+
+    async def schedule_runs(self, name: str, *, limit: int) -> list[JobView]:
+        return [self._view(row) for row in await self._ask("read_schedule_runs", name=name, limit=limit)]
 
     async def deliveries(self, which: DeliveryFilter) -> list[Notification]:
         before_at, before_id = which.before or FIRST

@@ -12,6 +12,7 @@ from langlauf.domain.event import Event, EventType
 from langlauf.domain.job import JOB_FIELDS, JobRecord
 from langlauf.domain.pause import Pause
 from langlauf.domain.read_models import JobView
+from langlauf.domain.schedule import SCHEDULE_FIELDS, Schedule
 from langlauf.domain.state import Status
 
 _encode = msgspec.json.Encoder().encode
@@ -89,6 +90,16 @@ def subscription_from(row: Sequence[Any]) -> Subscription:
     """Return a subscription of a job from its columns."""
     channel, target, lane, language = row
     return Subscription(channel=channel, target=target, lane=lane, language=language)
+
+
+_PAUSED = SCHEDULE_FIELDS.index("paused")
+
+
+def schedule_from(row: Sequence[Any]) -> Schedule:
+    """Return a schedule from its columns, which are in the order of its fields."""
+    values = list(row)
+    values[_PAUSED] = bool(values[_PAUSED])
+    return Schedule(**dict(zip(SCHEDULE_FIELDS, values, strict=True)))
 
 
 _SCOPES = ApiKey.__struct_fields__.index("scopes")

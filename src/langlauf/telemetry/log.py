@@ -49,6 +49,8 @@ class LogEvent(StrEnum):
     EXECUTOR_LOST = "executor_lost"
     JOB_LIMIT_REACHED = "job_limit_reached"
     ANALYSIS_OUTPUT = "analysis_output"
+    SCHEDULE_INVALID = "schedule_invalid"
+    SCHEDULE_KEPT = "schedule_kept"
     JOB_SWEPT = "job_swept"
     RETENTION_RAN = "retention_ran"
     ORG_ERASED = "org_erased"

@@ -42,6 +42,12 @@ ATTEMPTS = Counter(
     "langlauf_attempts_ended_total", "Attempts of this process that ended, by outcome.", "analysis", "outcome"
 )
 ENDS = Counter("langlauf_jobs_ended_total", "Jobs that this process ended.", "analysis", "status", "code")
+SCHEDULE_RUNS = Counter(
+    "langlauf_schedule_runs_total", "Due schedules that this process handled, by what became of them.", "outcome"
+)
+SCHEDULE_DELAY = Histogram(
+    "langlauf_schedule_delay_seconds", "Time from a planned run to its job.", bounds=_SHORT_SECONDS
+)
 SWEPT = Counter("langlauf_jobs_swept_total", "Jobs that a sweep of this process reclaimed from a worker.", "outcome")
 ABANDONED = Counter("langlauf_attempts_abandoned_total", "Coroutines that did not stop within the cancel grace.")
 DEATHS = Counter("langlauf_process_deaths_total", "Worker processes that died while running a job.")
@@ -223,6 +229,8 @@ for _outcome in _SUBMISSION_OUTCOMES:
     SUBMISSIONS.initialize(_outcome)
 for _outcome in ("lost", "retry", "failed", "canceled"):
     SWEPT.initialize(_outcome)
+for _outcome in ("submitted", "skipped", "missed", "invalid", "queue_full"):
+    SCHEDULE_RUNS.initialize(_outcome)
 for _channel in ("webhook", "email"):
     for _outcome in _DELIVERY_OUTCOMES:
         DELIVERIES.initialize(_channel, _outcome)

@@ -68,6 +68,7 @@ class RunningAttempt:
         self.number = claim.lease.attempt
         self.largest_result = settings.max_result
         self.trace_id = claim.trace_id
+        self.planned_at = claim.planned_at
         self.trace = trace_from(claim.traceparent, claim.tracestate)
         #: the chunks under way, and when each was started
         self._chunk_starts: dict[str, int] = {}

@@ -181,6 +181,7 @@ class ProcessExecution:
             attempt=attempt.number,
             largest_result=attempt.largest_result,
             trace_id=attempt.trace_id,
+            planned_at=attempt.planned_at,
             traceparent=attempt.traceparent,
             tracestate=attempt.tracestate,
         )

@@ -7,6 +7,7 @@ import msgspec
 
 from langlauf.api import record_schemas as records
 from langlauf.api import response_schemas as responses
+from langlauf.api.openapi.schedule_examples import schedule_answers
 from langlauf.api.openapi.schema import Document
 from langlauf.api.openapi.webhook_examples import webhook_answers
 from langlauf.domain.event import ActorType, CloudEvent, EventType
@@ -68,6 +69,7 @@ def _answers(prefix: str) -> dict[str, msgspec.Struct]:
         "provenance": responses.ProvenanceResponse(**_ANSWER, provenance={"analysis": "address", "code": None}),
         "paused": responses.PauseResponse(**_ANSWER, pause=_pause()),
         "resumed": responses.ResumeResponse(**_ANSWER, resumed=True),
+        **schedule_answers(_ANSWER, JOB_ID, done),
         **webhook_answers(_ANSWER, JOB_ID, RESULT_ID),
         "fine": responses.HealthResponse(**_ANSWER, status="ready"),
     }

@@ -43,6 +43,7 @@ _PARAMETERS: dict[str, tuple[str, Document, str]] = {
         {"type": "string", "minLength": 1, "pattern": "^[^/]+$"},
         "The id of a key: the beginning of its text.",
     ),
+    "schedule": ("path", {"type": "string", "minLength": 1, "pattern": "^[^/]+$"}, "The name of a schedule."),
     "endpoint_id": ("path", {"type": "string", "minLength": 1, "pattern": "^[^/]+$"}, "The id of an endpoint."),
     "notification_id": ("path", {"type": "string", "minLength": 1, "pattern": "^[^/]+$"}, "The id of a delivery."),
     "X-Org-Id": ("header", _NAME, "The org; without it the key's, else `default-org`."),

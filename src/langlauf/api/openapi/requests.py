@@ -23,6 +23,13 @@ _EXAMPLES: Document = {
         "name": "warehouse",
         "events": ["completed", "failed"],
     },
+    "CreateScheduleBody": {
+        "name": "morning",
+        "input": {},
+        "cron": "0 6 * * 1-5",
+        "zone": "Europe/Zurich",
+    },
+    "ChangeScheduleBody": {"paused": True},
     "ChangeWebhookBody": {"enabled": False},
     "RotateBody": {"overlap": "12h"},
     "ReplayBody": {"since": "2026-03-02T08:00:00Z"},

@@ -54,10 +54,12 @@ from langlauf.store.postgres.notify import NotificationListener, Notifier
 from langlauf.store.postgres.pool import ReadPool
 from langlauf.store.postgres.reads import PayloadCache, PostgresTenantReads
 from langlauf.store.postgres.retention import PostgresRetention
+from langlauf.store.postgres.schedules import PostgresSchedules
 from langlauf.store.postgres.server import DatabaseClock, identity, prepare
 from langlauf.store.protocol import TenantReads
 from langlauf.store.retention import retire
 from langlauf.store.rows import pause_from, view_from_database
+from langlauf.store.schedules import ScheduleStore
 from langlauf.store.standing_claims import StandingClaim, StandingClaims
 from langlauf.store.tools.store_copy import half_copied
 from langlauf.telemetry.metrics import count_end
@@ -65,7 +67,7 @@ from langlauf.telemetry.metrics import count_end
 #: Operations per batch: while one batch is written the next one fills, and jobs do not all move in step.
 _MAX_BATCH = 250
 #: Each has a connection.
-_CONNECTIONS = ("submit", "claim", "record", "heartbeat", "control", "maintenance", "notify", "deliver")
+_CONNECTIONS = ("submit", "claim", "record", "heartbeat", "control", "maintenance", "notify", "deliver", "schedule")
 _FIND_TIMEOUT = 1.0
 
 
@@ -110,6 +112,7 @@ class PostgresStore:
         self._pool = pool = ReadPool(url, "read", health=self.health)
         self.access: AccessStore = PostgresAccess(pool, lambda: self._at)
         self.deliveries: DeliveryStore = PostgresDeliveries(pool, self._connections["deliver"], lambda: self._at)
+        self.schedules: ScheduleStore = PostgresSchedules(pool, self._connections["schedule"], lambda: self._at)
         self.mail: MailStore = PostgresMail(pool, lambda: self._at)
         self.orgs: OrgStore = PostgresOrgs(self._connections["maintenance"], lambda: self._at)
         self.workers: WorkerStore = PostgresWorkers(pool, lambda: self._at)

@@ -30,6 +30,7 @@ _ORDERS = {
     "delivery_lanes": by("org_id", "lane"),
     "job_wishes": by("job_id", "channel", "org_id"),
     "webhook_endpoints": by("endpoint_id", "org_id"),
+    "schedules": by("org_id", "name"),
     "mail_marks": by("org_id", "address", "mark"),
     "inbox_marks": by("org_id"),
     "job_chunks": by("job_id", "chunk_key"),

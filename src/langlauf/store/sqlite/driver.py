@@ -33,6 +33,7 @@ from langlauf.store.sqlite.connection import applied_migrations
 from langlauf.store.sqlite.engine import SqliteEngine
 from langlauf.store.sqlite.health import file_identity
 from langlauf.store.sqlite.reads import SqliteTenantReads
+from langlauf.store.sqlite.schedules import SqliteSchedules
 from langlauf.store.sqlite.transaction import Row
 from langlauf.telemetry.log import LogEvent, log_event
 
@@ -52,6 +53,7 @@ class SqliteStore(SqliteEngine):
         self.workers = admin.SqliteWorkers(self._read, self._writes.do, self._queries)
         self.deliveries = deliveries.SqliteDeliveries(self._read, self._writes.do, self._queries, clock.now)
         self.mail = deliveries.SqliteMail(self._read, self._writes.do, self._queries)
+        self.schedules = SqliteSchedules(self._read, self._writes.do, self._queries)
         self.duties = admin.SqliteDuties(self._read, self._writes.do, self._queries)
         self.blobs = LargePayloads(self)
 

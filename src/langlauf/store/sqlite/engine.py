@@ -53,7 +53,9 @@ _FEW = 32
 #: Errors caused by one operation; every other error of SQLite means that the store is unavailable.
 _REFUSED = (apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError, apsw.RangeError)
 
-_FILES = ("writes.sql", "reads.sql", "lists.sql", "retention.sql", "admin.sql", "overview.sql", "deliveries.sql")
+_FILES = tuple(
+    f"{name}.sql" for name in ("writes", "reads", "lists", "retention", "admin", "overview", "deliveries", "schedules")
+)
 
 
 class Read(NamedTuple):

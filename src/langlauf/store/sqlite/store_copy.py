@@ -31,6 +31,7 @@ _ORDERS = {
     "delivery_lanes": by("org_id", "lane"),
     "job_wishes": by("job_id", "channel"),
     "webhook_endpoints": by("org_id", "endpoint_id"),
+    "schedules": by("org_id", "name"),
     "mail_marks": by("org_id", "address", "mark"),
     "inbox_marks": by("org_id"),
     "job_chunks": RowOrder(
@@ -67,9 +68,10 @@ class SqliteSource(CopySource):
 
     def rows(self, table: Table, behind: Sequence[Any] | None = None) -> Iterator[Row]:
         rows = super().rows(table, behind)
-        if "retryable" not in table.columns:
+        truth = next((name for name in ("retryable", "paused") if name in table.columns), None)
+        if truth is None:
             return rows
-        return (_with_truth(row, table.columns.index("retryable")) for row in rows)
+        return (_with_truth(row, table.columns.index(truth)) for row in rows)
 
     def _read(self, table: str, sql: str, **values: Any) -> Iterator[Row]:  # noqa: ARG002 - rows come one by one anyway
         return iter(self._connection.execute(sql, values))

@@ -8,6 +8,7 @@ from langlauf.domain.event import Event
 from langlauf.domain.job import JobRecord
 from langlauf.domain.pause import Pause
 from langlauf.domain.result import Snapshot
+from langlauf.domain.schedule import SCHEDULE_FIELDS
 
 
 class Table(NamedTuple):
@@ -44,6 +45,7 @@ TABLES = (
             "disabled_reason",
         ),
     ),
+    Table("schedules", SCHEDULE_FIELDS),
     Table("mail_marks", ("org_id", "address", "mark", "at")),
     Table("inbox_marks", ("org_id", "read_until")),
     Table("job_chunks", ("org_id", "job_id", "chunk_key", "payload", "created_at")),

@@ -105,6 +105,9 @@ RULES: dict[str, Rule] = {
     "lane_due": Rule("A lane knows of every job that waits for its next attempt, or for its time."),
     "start_times": Rule("No job started before its time, or more than a second after it was too late."),
     "paused_starts": Rule("No attempt has begun since its analysis was paused."),
+    "planned_once": Rule("A planned run of a schedule is one job, not before its time."),
+    "schedule_times": Rule("A schedule has one kind of times, and a next run behind the last one unless it is paused."),
+    "schedules_overdue": Rule("No schedule has been due for longer than two sweeps.", warning=True),
     "idempotency_keys": Rule("An idempotency key points to a job with the same payload hash."),
     "kept_marks": Rule("A job whose events or results retention looks for no more has none."),
     "feed_places": Rule(

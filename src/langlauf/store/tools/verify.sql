@@ -393,6 +393,24 @@ SELECT job.org_id, job.job_id, 'attempt_started_at ' || job.attempt_started_at |
 FROM pauses AS pause JOIN jobs AS job ON job.analysis = pause.analysis AND pause.org_id IN ('', job.org_id)
 WHERE job.reused_from IS NULL AND job.attempt_started_at > pause.paused_at AND coalesce(job.attempt_started_at < pause.paused_until, true)
 
+-- name: planned_once
+SELECT org_id, CAST(NULL AS text), 'schedule ' || schedule || ': ' || count(*) || ' jobs for ' || planned_at
+FROM jobs WHERE schedule IS NOT NULL AND planned_at IS NOT NULL
+GROUP BY org_id, schedule, planned_at HAVING count(*) > 1
+UNION ALL
+SELECT org_id, job_id, 'schedule ' || coalesce(schedule, 'null') || ', planned_at ' || coalesce(CAST(planned_at AS text), 'null')
+FROM jobs WHERE (schedule IS NULL) <> (planned_at IS NULL) OR queued_at < planned_at
+
+-- name: schedule_times
+SELECT org_id, CAST(NULL AS text), 'schedule ' || name || ', next_run_at ' || coalesce(CAST(next_run_at AS text), 'null')
+FROM schedules AS one
+WHERE (cron IS NULL) = (every_seconds IS NULL) OR (next_run_at IS NOT NULL AND CAST(paused AS integer) = 1)
+   OR last_run_at >= next_run_at OR NOT {is_json:input}
+
+-- name: schedules_overdue
+SELECT org_id, CAST(NULL AS text), 'schedule ' || name || ' is due since ' || ((:now - next_run_at) / 1000000) || ' s'
+FROM schedules WHERE next_run_at < :now - :patience
+
 -- name: lane_tickets
 SELECT org_id, CAST(NULL AS text),
     'lane ' || analysis || ', ' || priority_class || ': ticket ' || ticket || ' is given ' || count(*) || ' times'

@@ -222,6 +222,7 @@ class ChildAttempt:
         self.number = task.attempt
         self.largest_result = task.largest_result
         self.trace_id = task.trace_id
+        self.planned_at = task.planned_at
         self.traceparent = task.traceparent
         self.tracestate = task.tracestate
         self._connection = connection

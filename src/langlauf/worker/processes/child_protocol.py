@@ -10,6 +10,7 @@ from asyncio import StreamReader, StreamWriter
 import msgspec
 
 from langlauf.analysis.payload import LARGE_TEXT, run_in_thread
+from langlauf.domain.instant import Instant
 from langlauf.domain.outcome import Failure
 
 _LENGTH = struct.Struct("!Q")
@@ -47,6 +48,7 @@ class RunAnalysis(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     attempt: int
     largest_result: int
     trace_id: str
+    planned_at: Instant | None
     traceparent: str | None
     tracestate: str | None
 

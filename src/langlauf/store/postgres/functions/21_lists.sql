@@ -57,7 +57,7 @@ END $$;
 -- One step: `walk` jobs before a position, those that match, and where the step ended unless nothing follows. It scans `few` if
 -- given, else failed jobs or all.
 CREATE OR REPLACE FUNCTION read_jobs(
-    org text, few uuid[], state text, name text, code text, words text, largest integer, since bigint,
+    org text, few uuid[], state text, name text, failure text, words text, largest integer, since bigint,
     before_at bigint, before_id text, walk integer, most integer
 ) RETURNS TABLE (views job_views[], end_at bigint, end_id text) LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -90,7 +90,7 @@ BEGIN
             SELECT one AS view FROM job_views AS one
             WHERE one.org_id = org AND one.job = walked.job
               AND (state IS NULL OR one.status = state) AND (name IS NULL OR one.analysis = name)
-              AND (code IS NULL OR one.error_code = code)
+              AND (failure IS NULL OR one.error_code = failure)
               AND (words IS NULL
                 OR strpos(lower(one.job_id), words) > 0 OR strpos(lower(one.analysis), words) > 0
                 OR strpos(lower(one.label COLLATE "C"), words) > 0

@@ -340,6 +340,35 @@ CREATE TABLE waiting_counts (
     PRIMARY KEY (analysis, shard)
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
 
+-- Schedules: when an analysis runs again and again. A process that fires a due one claims it for a moment; the planned time is in
+-- the idempotency key of the job, so that one job comes of it whoever fires.
+CREATE TABLE schedules (
+    org_id        text COLLATE "C" NOT NULL CHECK (length(org_id) BETWEEN 1 AND 128),
+    name          text COLLATE "C" NOT NULL,
+    analysis      text COLLATE "C" NOT NULL,
+    input         text    NOT NULL,
+    cron          text,
+    every_seconds float8  CHECK (every_seconds >= 1),
+    zone          text    NOT NULL,
+    overlap       text    NOT NULL CHECK (overlap IN ('skip', 'queue')),
+    missed        text    NOT NULL CHECK (missed IN ('once', 'none', 'all')),
+    paused        boolean NOT NULL,
+    notify        text,
+    source        text    NOT NULL CHECK (source IN ('api', 'code')),
+    created_at    bigint  NOT NULL,
+    updated_at    bigint  NOT NULL,
+    next_run_at   bigint,
+    last_run_at   bigint,
+    last_outcome  text,
+    last_job_id   text,
+    claimed_until bigint,
+    PRIMARY KEY (org_id, name),
+    CHECK ((cron IS NULL) <> (every_seconds IS NULL)),
+    CHECK (NOT paused OR next_run_at IS NULL)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
+
+CREATE INDEX idx_schedules_due ON schedules (next_run_at) WHERE next_run_at IS NOT NULL;
+
 -- The mean duration of recent runs, for estimates.
 CREATE TABLE pace (
     analysis     text COLLATE "C" PRIMARY KEY,

@@ -426,6 +426,35 @@ CREATE TABLE mail_admissions (
 CREATE INDEX idx_mail_admissions_org ON mail_admissions (org_id, at);
 CREATE INDEX idx_mail_admissions_address ON mail_admissions (org_id, address, at);
 
+-- Schedules: when an analysis runs again and again. A process that fires a due one claims it for a moment; the planned time is in
+-- the idempotency key of the job, so that one job comes of it whoever fires.
+CREATE TABLE schedules (
+    org_id        TEXT    NOT NULL CHECK (length(org_id) BETWEEN 1 AND 128),
+    name          TEXT    NOT NULL,
+    analysis      TEXT    NOT NULL,
+    input         TEXT    NOT NULL,
+    cron          TEXT,
+    every_seconds REAL    CHECK (every_seconds >= 1),
+    zone          TEXT    NOT NULL,
+    overlap       TEXT    NOT NULL CHECK (overlap IN ('skip', 'queue')),
+    missed        TEXT    NOT NULL CHECK (missed IN ('once', 'none', 'all')),
+    paused        INTEGER NOT NULL CHECK (paused IN (0, 1)),
+    notify        TEXT,
+    source        TEXT    NOT NULL CHECK (source IN ('api', 'code')),
+    created_at    INTEGER NOT NULL,
+    updated_at    INTEGER NOT NULL,
+    next_run_at   INTEGER,
+    last_run_at   INTEGER,
+    last_outcome  TEXT,
+    last_job_id   TEXT,
+    claimed_until INTEGER,
+    PRIMARY KEY (org_id, name),
+    CHECK ((cron IS NULL) <> (every_seconds IS NULL)),
+    CHECK (paused = 0 OR next_run_at IS NULL)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX idx_schedules_due ON schedules (next_run_at) WHERE next_run_at IS NOT NULL;
+
 -- Who may call: keys of orgs, and what signatures are made with.
 
 -- A key is made and revoked, never removed: that there ever was one is what closes a store to callers without. `version`

@@ -1,0 +1,142 @@
+"""`langlauf schedules`: when analyses run again and again, for an org."""
+
+from typing import Any
+
+import click
+
+from langlauf.cli.client_command import with_client
+from langlauf.cli.job_output import print_new_job
+from langlauf.cli.options import duration_option
+from langlauf.cli.output import format_time, plain, print_json, print_note, print_table
+from langlauf.cli.submit import parse_words
+from langlauf.client import Client, RemoteSchedule
+from langlauf.domain.text import format_duration
+
+_schedule = click.argument("schedule", metavar="SCHEDULE")
+
+
+@click.group("schedules")
+def schedules() -> None:
+    """Schedules of an org: an analysis runs at times of a zone, or at an interval. SCHEDULE is a name."""
+
+
+@schedules.command("add")
+@click.argument("words", nargs=-1, metavar="[ANALYSIS] [NAME=VALUE]...")
+@click.option("--name", metavar="NAME", help="The name; else that of the analysis.")
+@click.option("--cron", metavar="EXPRESSION", help='Times of the clock, such as "0 6 * * 1-5".')
+@duration_option("--every", "An interval instead.")
+@click.option("--zone", default="UTC", metavar="ZONE", help="The time zone, such as Europe/Zurich.")
+@click.option(
+    "--overlap", type=click.Choice(["skip", "queue"]), default="skip", help="While the last run has not ended."
+)
+@click.option(
+    "--missed", type=click.Choice(["once", "none", "all"]), default="once", help="After a time without a server."
+)
+@click.option("--paused", is_flag=True, help="Add it without starting it.")
+@click.option("--notify-email", metavar="ADDRESS", help="E-mail address that gets a mail at each end.")
+@click.option("--notify-webhook", metavar="URL", help="URL that gets a signed request at each end.")
+@with_client
+def add(
+    client: Client,
+    *,
+    words: tuple[str, ...],
+    name: str | None,
+    every: float | None,
+    notify_email: str | None,
+    notify_webhook: str | None,
+    as_json: bool,
+    **fields: Any,
+) -> None:
+    """Add a schedule. The first word may name the analysis; parameters are NAME=VALUE words as in submit."""
+    analysis = None
+    if words and "=" not in words[0]:
+        analysis, words = words[0], words[1:]
+    if name is None and analysis is None:
+        raise click.UsageError("Name the analysis, or the schedule with --name.")
+    notify = {"email": notify_email, "webhook": notify_webhook}
+    given = {way: target for way, target in notify.items() if target is not None}
+    made = client.add_schedule(
+        name or str(analysis),
+        analysis,
+        parse_words(words),
+        every_seconds=every,
+        notify=given or None,
+        **fields,
+    )
+    _print_schedule(made, as_json=as_json)
+
+
+@schedules.command("list")
+@with_client
+def list_(client: Client, *, as_json: bool) -> None:
+    """List the org's schedules, with their next and last runs."""
+    found = client.schedules()
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        print_note('No schedules. Add one: langlauf schedules add ANALYSIS --cron "0 6 * * 1-5" --zone Europe/Zurich')
+        return
+    rows = [
+        (
+            one.name,
+            one.analysis,
+            plain(_times(one)),
+            "paused" if one.paused else format_time(one.next_runs[0] if one.next_runs else None),
+            format_time(one.last_run_at),
+            plain(one.last_outcome),
+        )
+        for one in found
+    ]
+    print_table(("SCHEDULE", "ANALYSIS", "TIMES", "NEXT", "LAST", "OUTCOME"), rows)
+
+
+@schedules.command("pause")
+@_schedule
+@with_client
+def pause(client: Client, *, schedule: str, as_json: bool) -> None:
+    """Pause a schedule: nothing is planned until it is resumed."""
+    _print_schedule(client.change_schedule(schedule, paused=True), as_json=as_json)
+
+
+@schedules.command("resume")
+@_schedule
+@with_client
+def resume(client: Client, *, schedule: str, as_json: bool) -> None:
+    """Resume a paused schedule, from its next time on."""
+    _print_schedule(client.change_schedule(schedule, paused=False), as_json=as_json)
+
+
+@schedules.command("run")
+@_schedule
+@with_client
+def run(client: Client, *, schedule: str, as_json: bool) -> None:
+    """Submit one run now, whatever is planned; print its id."""
+    print_new_job(client.run_schedule(schedule), as_json=as_json)
+
+
+@schedules.command("remove")
+@_schedule
+@with_client
+def remove(client: Client, *, schedule: str, as_json: bool) -> None:
+    """Remove a schedule; its jobs stay."""
+    client.remove_schedule(schedule)
+    if as_json:
+        print_json({"removed": schedule})
+    else:
+        print_note(f"Removed {schedule}.")
+
+
+def _times(one: RemoteSchedule) -> str:
+    if one.every_seconds is not None:
+        return f"every {format_duration(one.every_seconds)}"
+    return f"{one.cron} {one.zone}"
+
+
+def _print_schedule(one: RemoteSchedule, *, as_json: bool) -> None:
+    if as_json:
+        print_json(one)
+        return
+    print_note(f"{one.name}: {one.analysis}, {_times(one)}" + (", paused" if one.paused else ""))
+    for at in one.next_runs:
+        click.echo(format_time(at))

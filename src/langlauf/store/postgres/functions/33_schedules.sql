@@ -1,0 +1,89 @@
+-- Schedules. A process that fires due ones claims them for a moment; the idempotency key of a run makes one job of it.
+
+CREATE OR REPLACE FUNCTION add_schedule(new schedules, most integer) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtextextended('langlauf schedules ' || new.org_id, 0));
+    INSERT INTO schedules SELECT new.*
+    WHERE (SELECT count(*) FROM schedules AS one WHERE one.org_id = new.org_id) < most
+    ON CONFLICT DO NOTHING;
+    RETURN FOUND;
+END $$;
+
+-- What is written was read a moment ago: where it changed since, nothing is written.
+CREATE OR REPLACE FUNCTION change_schedule(new schedules, seen_at bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE schedules AS one SET analysis = new.analysis, input = new.input, cron = new.cron, every_seconds = new.every_seconds,
+        zone = new.zone, overlap = new.overlap, missed = new.missed, paused = new.paused, notify = new.notify, source = new.source,
+        updated_at = new.updated_at, next_run_at = new.next_run_at, claimed_until = NULL
+    WHERE one.org_id = new.org_id AND one.name = new.name AND one.updated_at = seen_at;
+    RETURN FOUND;
+END $$;
+
+CREATE OR REPLACE FUNCTION remove_schedule(org text, title text) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM schedules AS one WHERE one.org_id = org AND one.name = title;
+    RETURN FOUND;
+END $$;
+
+-- When the first schedule is due that nobody fires at this moment.
+-- query: next_planned() RETURNS bigint
+SELECT min(greatest(next_run_at, claimed_until)) FROM (
+    SELECT next_run_at, claimed_until FROM schedules WHERE next_run_at IS NOT NULL ORDER BY next_run_at LIMIT 1000) AS first;
+
+-- Due schedules of known analyses that nobody fires at this moment, the longest due first.
+CREATE OR REPLACE FUNCTION claim_schedules(at bigint, known text[], held bigint, most integer) RETURNS SETOF schedules
+LANGUAGE plpgsql AS $$
+DECLARE
+    now bigint := moment(at);
+BEGIN
+    RETURN QUERY
+    WITH due AS MATERIALIZED (
+        SELECT one.org_id, one.name FROM schedules AS one
+        WHERE one.next_run_at <= now AND coalesce(one.claimed_until, 0) <= now AND one.analysis = ANY (known)
+        ORDER BY one.next_run_at LIMIT most FOR UPDATE SKIP LOCKED)
+    UPDATE schedules AS one SET claimed_until = now + held
+    FROM due WHERE one.org_id = due.org_id AND one.name = due.name
+    RETURNING one.*;
+END $$;
+
+-- Only from the planned time that was fired: another process may have been faster, or the schedule was changed.
+CREATE OR REPLACE FUNCTION advance_schedules(
+    orgs text[], titles text[], fired_ats bigint[], next_ats bigint[], last_ats bigint[], outcomes text[], job_ids text[]
+) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    changed bigint;
+BEGIN
+    PERFORM 1 FROM schedules AS one JOIN unnest(orgs, titles) AS mine (org_id, name) ON one.org_id = mine.org_id AND one.name = mine.name
+    ORDER BY one.org_id, one.name FOR UPDATE OF one;
+    UPDATE schedules AS one SET next_run_at = done.next_at, last_run_at = coalesce(done.last_at, one.last_run_at),
+        last_outcome = coalesce(done.outcome, one.last_outcome), last_job_id = coalesce(done.job_id, one.last_job_id), claimed_until = NULL
+    FROM unnest(orgs, titles, fired_ats, next_ats, last_ats, outcomes, job_ids)
+        AS done (org_id, name, fired_at, next_at, last_at, outcome, job_id)
+    WHERE one.org_id = done.org_id AND one.name = done.name AND one.next_run_at = done.fired_at;
+    GET DIAGNOSTICS changed = ROW_COUNT;
+    RETURN changed;
+END $$;
+
+-- Schedules of which an earlier run has not ended: the newest few of each are looked at.
+-- query: unfinished_runs(orgs text[], titles text[], planned_ats bigint[]) RETURNS TABLE (org_id text, name text)
+SELECT run.org_id, run.name FROM unnest(orgs, titles, planned_ats) AS run (org_id, name, planned)
+WHERE EXISTS (SELECT 1 FROM (
+    SELECT one.finished_at FROM job_rows AS one
+    WHERE one.org_id = run.org_id AND one.schedule = run.name AND one.planned_at < run.planned
+    ORDER BY one.planned_at DESC LIMIT 100) AS newest WHERE newest.finished_at IS NULL);
+
+-- query: code_schedules() RETURNS SETOF schedules
+SELECT * FROM schedules WHERE source = 'code';
+
+-- query: count_schedules(late bigint) RETURNS TABLE (all_of_them bigint, paused bigint, overdue bigint)
+SELECT count(*), count(*) FILTER (WHERE one.paused), count(*) FILTER (WHERE one.next_run_at <= late) FROM schedules AS one;
+
+-- query: read_schedules(title text) RETURNS SETOF schedules
+SELECT one.* FROM schedules AS one WHERE one.org_id = org AND (title IS NULL OR one.name = title) ORDER BY one.name;
+
+-- The newest runs of a schedule.
+-- query: read_schedule_runs(title text, most integer) RETURNS SETOF job_views
+SELECT view.* FROM (
+    SELECT run.job FROM job_rows AS run WHERE run.org_id = org AND run.schedule = title
+    ORDER BY run.planned_at DESC LIMIT most) AS newest
+JOIN job_views AS view ON view.job = newest.job AND view.org_id = org ORDER BY view.planned_at DESC;

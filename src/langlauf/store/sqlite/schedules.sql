@@ -1,0 +1,64 @@
+-- Schedules. Format: a line "-- name: …", a sentence, the statement.
+
+-- name: add_schedule
+INSERT INTO schedules (org_id, name, analysis, input, cron, every_seconds, zone, overlap, missed, paused, notify, source, created_at, updated_at, next_run_at, last_run_at, last_outcome, last_job_id, claimed_until)
+SELECT :org_id, :name, :analysis, :input, :cron, :every_seconds, :zone, :overlap, :missed, :paused, :notify, :source, :created_at, :updated_at, :next_run_at, :last_run_at, :last_outcome, :last_job_id, :claimed_until
+WHERE (SELECT count(*) FROM schedules WHERE org_id = :org_id) < :most
+ON CONFLICT DO NOTHING
+
+-- name: change_schedule
+-- What is written was read a moment ago: where it changed since, nothing is written.
+UPDATE schedules SET analysis = :analysis, input = :input, cron = :cron, every_seconds = :every_seconds, zone = :zone,
+    overlap = :overlap, missed = :missed, paused = :paused, notify = :notify, source = :source, updated_at = :updated_at,
+    next_run_at = :next_run_at, claimed_until = NULL
+WHERE org_id = :org_id AND name = :name AND updated_at = :seen_at
+
+-- name: remove_schedule
+DELETE FROM schedules WHERE org_id = :org_id AND name = :name
+
+-- name: read_schedules
+SELECT org_id, name, analysis, input, cron, every_seconds, zone, overlap, missed, paused, notify, source, created_at, updated_at, next_run_at, last_run_at, last_outcome, last_job_id, claimed_until FROM schedules WHERE org_id = :org_id AND (:name IS NULL OR name = :name) ORDER BY name
+
+-- name: read_schedule_runs
+-- The newest runs of a schedule.
+SELECT {job_columns}, job.lease_expires_at
+FROM (SELECT one.job AS run FROM job_rows AS one INDEXED BY idx_jobs_schedule
+      WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.schedule = :name
+      ORDER BY one.planned_at DESC LIMIT :limit) AS newest
+CROSS JOIN jobs AS job ON job.row = newest.run
+WHERE job.org_id = :org_id
+
+-- name: next_planned
+-- When the first schedule is due that nobody fires at this moment.
+SELECT min(max(next_run_at, coalesce(claimed_until, 0))) FROM (
+    SELECT next_run_at, claimed_until FROM schedules WHERE next_run_at IS NOT NULL ORDER BY next_run_at LIMIT 1000)
+
+-- name: due_schedules
+-- Due schedules of known analyses that nobody fires at this moment, the longest due first.
+SELECT org_id, name, analysis, input, cron, every_seconds, zone, overlap, missed, paused, notify, source, created_at, updated_at, next_run_at, last_run_at, last_outcome, last_job_id, claimed_until FROM schedules
+WHERE next_run_at <= :now AND coalesce(claimed_until, 0) <= :now AND analysis IN (SELECT value FROM json_each(:analyses))
+ORDER BY next_run_at LIMIT :most
+
+-- name: claim_schedule
+UPDATE schedules SET claimed_until = ?3 WHERE org_id = ?1 AND name = ?2
+
+-- name: advance_schedule
+-- Only from the planned time that was fired: any other process may have been faster, or the schedule was changed.
+UPDATE schedules SET next_run_at = :next_run_at, last_run_at = coalesce(:last_run_at, last_run_at),
+    last_outcome = coalesce(:outcome, last_outcome), last_job_id = coalesce(:job_id, last_job_id), claimed_until = NULL
+WHERE org_id = :org_id AND name = :name AND next_run_at = :fired_at
+
+-- name: unfinished_runs
+-- Schedules of which an earlier run has not ended: the newest few of each are looked at.
+SELECT run.value ->> 0, run.value ->> 1 FROM json_each(:runs) AS run
+WHERE EXISTS (SELECT 1 FROM (
+    SELECT one.finished_at FROM job_rows AS one INDEXED BY idx_jobs_schedule
+    WHERE one.org = (SELECT org FROM orgs WHERE org_id = run.value ->> 0) AND one.schedule = run.value ->> 1
+      AND one.planned_at < run.value ->> 2
+    ORDER BY one.planned_at DESC LIMIT 100) WHERE finished_at IS NULL)
+
+-- name: code_schedules
+SELECT org_id, name, analysis, input, cron, every_seconds, zone, overlap, missed, paused, notify, source, created_at, updated_at, next_run_at, last_run_at, last_outcome, last_job_id, claimed_until FROM schedules WHERE source = 'code'
+
+-- name: count_schedules
+SELECT count(*), coalesce(sum(paused), 0), coalesce(sum(next_run_at <= :late), 0) FROM schedules
