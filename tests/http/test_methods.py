@@ -14,7 +14,9 @@ BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;
 #: Who needs no key is sent on, and so is who would stop what has ended; what was not named or drawn does not exist.
 _ELSEWHERE = {"/login": 303, "/cancel": 303, "/again": 404, "/views/1": 404, "/views/1.svg": 404, "/stream": 400}
 #: The addresses of forms lead back to the page that they are on.
-_ELSEWHERE |= dict.fromkeys(("/add", "/rotate", "/test", "/switch", "/remove", "/replay"), 303)
+_ELSEWHERE |= dict.fromkeys(
+    ("/add", "/rotate", "/test", "/switch", "/remove", "/replay", "/pause", "/resume", "/run"), 303
+)
 _ELSEWHERE |= {"/unsubscribe/unknown": 404}
 PUBLIC = ("/help", "/docs", "/problems", "/static", "/openapi.json")
 
@@ -30,6 +32,7 @@ def addresses(server: Live) -> dict[str, set[str]]:
     told = server.http.get("/analyze/deliveries", params={"endpoint": hook["endpoint_id"]}).json()["deliveries"]
     ids |= {"endpoint_id": hook["endpoint_id"], "notification_id": told[0]["notification_id"]}
     plan = {"name": "methods", "input": {"query": "Bern"}, "cron": "0 6 * * *"}
+    ids["analysis_name"] = "echo"
     ids["schedule"] = server.http.post("/analyze/schedules", json=plan).json()["schedule"]["name"]
     context = server.app._current()
     found: dict[str, set[str]] = {}

@@ -26,6 +26,7 @@ def addresses(server: Live) -> list[str]:
         f"/selected?do=again&job={job['job_id']}",
         "/errors",
         "/inbox",
+        "/schedules",
         "/webhooks",
         "/webhooks?status=failed",
         f"/jobs/{job['job_id']}",

@@ -12,6 +12,7 @@ from langlauf.domain.delivery import CHANNELS, MAIL_SUBJECTS, SUBJECTS, TEMPLATE
 from langlauf.domain.event import EventType
 from langlauf.domain.health_rules import OPS_RULES
 from langlauf.domain.job import LimitReached, Phase
+from langlauf.domain.schedule import Missed, RunOverlap
 from langlauf.domain.state import TERMINAL, Status
 from langlauf.domain.statistics import TimeRange
 from langlauf.service.webhooks import EndpointHealth
@@ -54,6 +55,9 @@ def used_keys() -> set[str]:
     }
     keys |= {f"webhooks.health.{word}" for word in get_args(EndpointHealth)}
     keys |= {f"webhooks.subject.{word}" for word in SUBJECTS}
+    keys |= {f"schedules.overlap.{word}" for word in get_args(RunOverlap)}
+    keys |= {f"schedules.missed.{word}" for word in get_args(Missed)}
+    keys |= {f"schedules.last.{word}" for word in ("skipped", "missed")}
     keys |= {f"delivery.status.{word}" for word in get_args(DeliveryStatus)}
     keys |= {f"states.next.{face}" for face in faces}
     keys |= {f"{family}.theme.{theme}" for family, theme in product(("nav", "settings"), ("system", *THEMES))}

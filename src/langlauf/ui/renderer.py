@@ -51,6 +51,7 @@ NAVIGATION: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("jobs", ("jobs",)),
     ("errors", ("errors",)),
     ("inbox", ("inbox",)),
+    ("schedules", ("schedules",)),
     ("webhooks", ("webhooks",)),
     ("ops", ("ops",)),
     ("docs", ("docs",)),
@@ -62,7 +63,8 @@ PEOPLE_PAGES = ("start", "jobs", "inbox")
 REQUIRED_SCOPE = {"webhooks": "admin"}
 #: The key after `g` that opens a page.
 SHORTCUT_KEYS = {
-    "start": "s", "jobs": "j", "errors": "e", "inbox": "i", "webhooks": "w", "ops": "o", "docs": "d", "problems": "c",
+    "start": "s", "jobs": "j", "errors": "e", "inbox": "i", "schedules": "p",
+    "webhooks": "w", "ops": "o", "docs": "d", "problems": "c",
 }  # fmt: skip
 
 TenantPage = Callable[[PageRequest, Caller], Awaitable[Response]]

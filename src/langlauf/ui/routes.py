@@ -19,6 +19,7 @@ from langlauf.ui.pages.reference import ReferencePage
 from langlauf.ui.pages.result import HoldForms, ResultPage
 from langlauf.ui.pages.result_comparison import ComparisonPage
 from langlauf.ui.pages.result_downloads import Downloads, ViewFiles
+from langlauf.ui.pages.schedules import SchedulePages
 from langlauf.ui.pages.signin import SignInPages
 from langlauf.ui.pages.start import StartPage
 from langlauf.ui.pages.webhooks import WebhookPages
@@ -37,6 +38,7 @@ def page_routes(context: ApiContext) -> list[Route]:
         *_list_routes(context, renderer),
         *_job_routes(context, renderer),
         *_result_routes(context, renderer),
+        *_schedule_routes(context, renderer),
         *_webhook_routes(context, renderer),
         *_ops_routes(context, renderer),
         *_public_routes(context, renderer),
@@ -126,6 +128,22 @@ def _webhook_routes(context: ApiContext, renderer: PageRenderer) -> list[Route]:
     return [
         renderer.tenant_page("/webhooks", pages.show, missing="missing.page"),
         *(renderer.tenant_form(path, act, scope=Scope.ADMIN, missing=missing) for path, act in forms.items()),
+        # A reload or a change of language sends GET to the address of a form.
+        *(renderer.tenant_page(path, pages.redirect_to_page, missing=missing) for path in forms),
+    ]
+
+
+def _schedule_routes(context: ApiContext, renderer: PageRenderer) -> list[Route]:
+    pages = SchedulePages(context, renderer)
+    forms: dict[str, FormPage] = {
+        "/schedules/{schedule}/pause": pages.pause,
+        "/schedules/{schedule}/run": pages.run,
+        "/schedules/{schedule}/remove": pages.remove,
+    }
+    missing = "missing.schedule"
+    return [
+        renderer.tenant_page("/schedules", pages.show, missing="missing.page"),
+        *(renderer.tenant_form(path, act, scope=Scope.SUBMIT, missing=missing) for path, act in forms.items()),
         # A reload or a change of language sends GET to the address of a form.
         *(renderer.tenant_page(path, pages.redirect_to_page, missing=missing) for path in forms),
     ]
