@@ -151,6 +151,14 @@ class Gallery:
         for name in ("warehouse", "reports", "old system"):
             body = {"url": f"https://hooks.example/{name.replace(' ', '-')}", "name": name}
             assert self.site.http.post("/analyze/webhooks", json=body).status_code == 201
+        plan = {
+            "name": "morning",
+            "analysis": "survey",
+            "input": {"region": "Bern"},
+            "cron": "0 6 * * 1-5",
+            "zone": "Europe/Zurich",
+        }
+        assert self.site.http.post("/analyze/schedules", json=plan).status_code == 201
         [*_, last] = self.site.http.get("/analyze/webhooks").json()["webhooks"]
         self.site.http.patch(f"/analyze/webhooks/{last['endpoint_id']}", json={"enabled": False})
 

@@ -42,6 +42,7 @@ PAGES: Mapping[str, Address] = {
     "jobs_none": lambda _: "/jobs?q=nothing+like+this",
     "errors": lambda _: "/errors",
     "inbox": lambda _: "/inbox",
+    "schedules": lambda _: "/schedules",
     "webhooks": lambda _: "/webhooks",
     "ops": lambda _: "/ops",
     "ops_workers": lambda _: "/ops/workers",
