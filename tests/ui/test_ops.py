@@ -141,7 +141,7 @@ def test_an_operator_pauses_and_resumes_here(guarded: tuple[Live, dict[str, str]
         assert "Paused" in page.text
         assert "the source <b>is</b> down" in page.text
         german = assert_page(server.http.get(f"/jobs/{job['job_id']}?lang=de", headers={"X-Org-Id": "org-b"}))
-        assert "Angehalten" in german.text
+        assert "Pausiert" in german.text
         late = server.http.post("/ops/pause", data={**form, "org": "", "until": "2020-01-01T10:00"})
         assert late.status_code == 400
         server.http.post(f"/analyze/jobs/{job['job_id']}/cancel", headers={"X-Org-Id": "org-b"})
