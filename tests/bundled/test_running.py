@@ -35,7 +35,7 @@ def test_clustering_as_a_job(tmp_path: Path) -> None:
         assert view.job.step == "k = 4 measured"
         partial, *_, final = await _views(runtime, view)
         assert partial == ["Silhouette", "Measures"]
-        assert (final[0], final[-1]) == ("Scatter", "Labels")
+        assert (final[0], final[-1]) == ("Why this k", "Labels")
 
     run(bundled, tmp_path, body, **_PATIENCE)
 

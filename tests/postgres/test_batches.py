@@ -100,7 +100,7 @@ def test_a_repeated_claim_returns_the_same_jobs() -> None:
         for _ in range(4):
             await accept(stores[0], clock)
         lease_time = int(LEASE_SECONDS * 1_000_000)
-        values: tuple[Any, ...] = ("worker-1", 2, ["survey"], lease_time, 100, [], [], None)
+        values: tuple[Any, ...] = ("worker-1", 2, ["survey"], lease_time, 100, [], [], None, [], [])
 
         async def ask(again: bool, claim_id: object) -> list[tuple[object, ...]]:
             connection = stores[again]._connections["claim"]

@@ -118,6 +118,8 @@ def test_a_job_is_in_four_indexes_at_any_time() -> None:
             asyncio.run(_lives(url, _nothing, end=play))
         conditions = [condition for (condition,) in fetch(url, _ENTRIES)]
         for status in ("running", "completed"):
-            sums = ", ".join(f"sum(({condition})::integer)::float8 / count(*)" for condition in conditions)
+            sums = ", ".join(
+                f"sum(coalesce({condition}, false)::integer)::float8 / count(*)" for condition in conditions
+            )
             [found] = fetch(url, f"SELECT {sums} FROM langlauf.job_rows WHERE status = '{status}'")
             assert sum(found) == 4, status

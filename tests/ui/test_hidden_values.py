@@ -87,7 +87,7 @@ def test_other_errors_are_kept_for_the_program_that_draws(error: dict[str, Any])
     spec = {**CHART, **error}
     passed_on = safe_spec(raw(spec))
     assert {name: passed_on[name] for name in spec} == spec
-    assert (passed_on["width"], passed_on["height"]) == (720, 340)
+    assert (passed_on["width"], passed_on["height"]) == (1072, 380)
     assert chart_axes(passed_on) == ChartAxes(title="", x="a" if error.get("encoding") == LABELED else "", y="")
 
 

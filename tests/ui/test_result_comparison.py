@@ -111,7 +111,7 @@ def test_two_versions_are_compared(server: Live, address: str) -> None:
 def test_how_it_was_made_is_told(server: Live, address: str) -> None:
     """What was asked for, by which job, in how many attempts, and how long it is kept."""
     made = assert_page(server.http.get(address))
-    for words in ("Details", '"gate": "', "growing", "Kept until", "Finished", "Duration"):
+    for words in ("How this came about", '"gate": "', "growing", "Kept until", "Finished", "Duration"):
         assert words in made.text
     assert made.text_of("h1") == "Result: growing"
 

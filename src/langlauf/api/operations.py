@@ -220,9 +220,8 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="Get how a snapshot came about: input, code, attempts; also as PROV-JSON.",
         tag="results",
         scope=Scope.READ,
-        one_job=True,
         answer=responses.ProvenanceResponse,
-        parameters=("result_id", *TENANT, "access_token", "provenance.format"),
+        parameters=("result_id", *TENANT, "provenance.format"),
         problems=ONE,
     ),
     Operation(
