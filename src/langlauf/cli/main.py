@@ -21,8 +21,6 @@ _GROUPS = {
         "events": "events:events",
         "inbox": "events:inbox",
         "notifications": "events:notifications",
-    },
-    "Schedules": {
         "schedules": "schedules:schedules",
     },
     "Results": {

@@ -197,8 +197,7 @@ class Watchdog(BackgroundLoop):
         self._supervisor = supervisor
         self._lease_seconds = lease_seconds
         self._attempts = attempts
-        #: whether the supervisor watches, and for attempts that hold a lease
-        self._watched = self._watched_leases = False
+        self._watched = False
 
     async def start(self) -> None:
         """Install the handlers of the supervisor's signals, and start."""
@@ -208,21 +207,16 @@ class Watchdog(BackgroundLoop):
             interrupt_after(_SHORTEST_BLOCK * self._lease_seconds)
         await super().start()
 
-    def claimed(self) -> None:
-        """Let the supervisor watch new attempts: one may block the loop with its first line.
-
-        Where it watches leases already, their deadlines are earlier, and the next heartbeat brings new ones.
-        """
-        if not self._watched_leases:
-            self.beat()
-
     def beat(self) -> None:
-        """Send a heartbeat."""
+        """Send a heartbeat. Also called right after a claim: a new attempt may block the loop with its first line.
+
+        Its deadlines count from the last renewal, and those of the last heartbeat may be from before it.
+        """
         attempts = self._attempts()
         held = [attempt for attempt in attempts if not attempt.lost]
         if attempts or self._watched:
             self._supervisor.watch(self._deadlines(held) if attempts else None)
-        self._watched, self._watched_leases = bool(attempts), bool(held)
+        self._watched = bool(attempts)
 
     def _deadlines(self, held: Collection[RunningAttempt]) -> tuple[float, float]:
         """Return after how much silence the code in the loop is interrupted, and the worker is ended."""

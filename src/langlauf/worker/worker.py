@@ -174,7 +174,7 @@ class Worker:
         for claim in handed.claims:
             self._run(claim, handed.asked_at)
         if handed.claims and self._settings.watchdog:
-            self._watchdog.claimed()
+            self._watchdog.beat()
 
     def _record_claims(self, handed: ClaimBatch) -> None:
         began = now_ns() - round((monotonic() - handed.asked_at) * 1e9)
