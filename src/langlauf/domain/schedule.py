@@ -24,7 +24,7 @@ ScheduleSource = Literal["api", "code"]
 ScheduleName = Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_.:-]{1,64}$")]
 #: How many schedules an org may have.
 MOST_SCHEDULES = 1_000
-#: A run is missed when its time is longer ago than this: nobody was there to fire it.
+#: A run is missed when its time is longer ago than this: no process was there to fire it.
 GRACE_SECONDS = 60.0
 #: Missed runs that are caught up with at once, where all are wanted; the rest follows in the next round.
 MOST_AT_ONCE = 100

@@ -29,12 +29,12 @@ CROSS JOIN jobs AS job ON job.row = newest.run
 WHERE job.org_id = :org_id
 
 -- name: next_planned
--- When the first schedule is due that nobody fires at this moment.
+-- When the first schedule is due that no process fires at this moment.
 SELECT min(max(next_run_at, coalesce(claimed_until, 0))) FROM (
     SELECT next_run_at, claimed_until FROM schedules WHERE next_run_at IS NOT NULL ORDER BY next_run_at LIMIT 1000)
 
 -- name: due_schedules
--- Due schedules of known analyses that nobody fires at this moment, the longest due first.
+-- Due schedules of known analyses that no process fires at this moment, the longest due first.
 SELECT org_id, name, analysis, input, cron, every_seconds, zone, overlap, missed, paused, notify, source, created_at, updated_at, next_run_at, last_run_at, last_outcome, last_job_id, claimed_until FROM schedules
 WHERE next_run_at <= :now AND coalesce(claimed_until, 0) <= :now AND analysis IN (SELECT value FROM json_each(:analyses))
 ORDER BY next_run_at LIMIT :most

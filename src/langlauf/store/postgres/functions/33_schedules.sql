@@ -25,12 +25,12 @@ BEGIN
     RETURN FOUND;
 END $$;
 
--- When the first schedule is due that nobody fires at this moment.
+-- When the first schedule is due that no process fires at this moment.
 -- query: next_planned() RETURNS bigint
 SELECT min(greatest(next_run_at, claimed_until)) FROM (
     SELECT next_run_at, claimed_until FROM schedules WHERE next_run_at IS NOT NULL ORDER BY next_run_at LIMIT 1000) AS first;
 
--- Due schedules of known analyses that nobody fires at this moment, the longest due first.
+-- Due schedules of known analyses that no process fires at this moment, the longest due first.
 CREATE OR REPLACE FUNCTION claim_schedules(at bigint, known text[], held bigint, most integer) RETURNS SETOF schedules
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -341,7 +341,7 @@ CREATE TABLE waiting_counts (
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
 
 -- Schedules: when an analysis runs again and again. A process that fires a due one claims it for a moment; the planned time is in
--- the idempotency key of the job, so that one job comes of it whoever fires.
+-- the idempotency key of the job, so that one job comes of it, whichever process fires.
 CREATE TABLE schedules (
     org_id        text COLLATE "C" NOT NULL CHECK (length(org_id) BETWEEN 1 AND 128),
     name          text COLLATE "C" NOT NULL,

@@ -427,7 +427,7 @@ CREATE INDEX idx_mail_admissions_org ON mail_admissions (org_id, at);
 CREATE INDEX idx_mail_admissions_address ON mail_admissions (org_id, address, at);
 
 -- Schedules: when an analysis runs again and again. A process that fires a due one claims it for a moment; the planned time is in
--- the idempotency key of the job, so that one job comes of it whoever fires.
+-- the idempotency key of the job, so that one job comes of it, whichever process fires.
 CREATE TABLE schedules (
     org_id        TEXT    NOT NULL CHECK (length(org_id) BETWEEN 1 AND 128),
     name          TEXT    NOT NULL,
