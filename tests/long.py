@@ -59,6 +59,14 @@ tests/http/test_streams_limits.py::test_idle_streams_cost_one_look_for_all
 tests/http/test_streams_resume.py::test_twenty_restless_clients_see_every_event_once
 tests/mcp/test_clients.py::test_fastmcp_calls_and_reads[clustering
 tests/mcp/test_clients.py::test_fastmcp_watches
+tests/mcp/test_clients.py::test_fastmcp_cancels
+tests/mcp/test_clients.py::test_the_sdk_cancels
+tests/mcp/test_restart.py::test_a_client_moves_to_another_host
+tests/cli/test_mcp.py::test_a_call_survives_the_server
+tests/client/test_sync.py::test_a_notebook_shows_a_job
+tests/browser/test_job.py::test_the_end_leaves_a_reader_in_place_who_is_busy
+tests/http/test_contract_details.py::test_a_synchronous_request_that_took_too_long_keeps_it_as_well
+tests/worker/test_worker_process.py::test_a_coroutine_that_ends_its_worker_is_given_up_after_three_times[fault]
 tests/mounting/test_examples.py::test_every_link_of_every_page_leads_somewhere
 tests/http/test_store_read_only.py::test_a_store_that_takes_no_writes_is_not_ready_until_it_does[read_only_database]
 tests/http/test_streams_resume.py::test_clients_come_through_a_restart_of_the_server

@@ -90,7 +90,7 @@ def _submit(jobs: _Jobs) -> list[Step]:
         ("insert_job", [_row(key, new, jobs.now) for key, new in zip(jobs.keys, jobs.new, strict=True)]),
         ("insert_event", [jobs.event(at, 1, EventType.QUEUED, "user", {"analysis": ANALYSIS}) for at in jobs.places()]),
         ("lane_join", [{**_LANE, "change": len(jobs.new)}]),
-        ("count_jobs", [(len(jobs.new), 0, 1)]),
+        ("count_jobs", [(len(jobs.new), 0, 0, 1)]),
     ]
 
 
@@ -98,7 +98,8 @@ def _row(key: int, new: NewJob, now: int) -> tuple[Any, ...]:
     job = new.job
     known = (key, 1, 1, job.job_id, 0, key, now, bytes.fromhex(job.request_payload_hash), None, job.timeout_seconds)
     rest = (job.max_retries, job.trace_id, job.request_id, None, None, job.estimated_seconds, None, None, None)
-    return (*known, *rest, new.payload)
+    later = (None,) * 8  # label, client, times, schedule, origin and reuse: most jobs have none
+    return (*known, *rest, new.payload, *later)
 
 
 def _claim(jobs: _Jobs) -> list[Step]:
@@ -106,10 +107,10 @@ def _claim(jobs: _Jobs) -> list[Step]:
     return [
         ("clock_advance", [{"virtual_now": 0, "turns": 1}]),
         ("org_advance", [{"org": 1, "virtual_start": len(jobs.new), "behind": 0}]),
-        ("claim_jobs", [(key, jobs.now, "bench-worker", expires_at, deadline) for key in jobs.keys]),
+        ("claim_jobs", [(key, jobs.now, "bench-worker", expires_at, deadline, None) for key in jobs.keys]),
         ("insert_event", [jobs.event(at, 2, EventType.RUNNING, "worker", {"attempt": 1}) for at in jobs.places()]),
         ("lane_leave", [{**_LANE, "change": -len(jobs.new)}]),
-        ("count_jobs", [(-len(jobs.new), len(jobs.new), 1)]),
+        ("count_jobs", [(-len(jobs.new), len(jobs.new), 0, 1)]),
     ]
 
 
@@ -135,6 +136,6 @@ def _complete(jobs: _Jobs) -> list[Step]:
         ("end_completed", [(key, ids[at], jobs.now, 1) for at, key in enumerate(jobs.keys)]),
         ("insert_result", [jobs.snapshot(at, ids[at], "final", 2) for at in jobs.places()]),
         ("insert_event", [jobs.event(at, 4, EventType.COMPLETED, "worker", facts[at]) for at in jobs.places()]),
-        ("count_jobs", [(0, -len(jobs.new), 1)]),
+        ("count_jobs", [(0, -len(jobs.new), 0, 1)]),
         ("pace_update", [{"analysis": 1, "runs": len(jobs.new), "mean": 0.01, "weight": 0.2}]),
     ]

@@ -113,7 +113,7 @@ CALLS = {
     "read_deliveries that failed": f"'org-a', NULL, NULL, 'failed', {_LATEST}, 20",
     "read_delivery": "'org-a', 'j7sent'",
     "read_delivery_attempts": "'org-a', 'j7sent', 20",
-    "claim": f"NULL, {_CLAIM}, '{{survey}}', '{{2}}', 4, false",
+    "claim": f"NULL, {_CLAIM}, '{{survey}}', '{{2}}', 4, '{{}}', '{{}}', false",
 }
 
 

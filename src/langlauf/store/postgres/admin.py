@@ -104,7 +104,7 @@ class PostgresWorkers(PooledStore):
         await self._pool.call("remove_worker", worker_id)
 
     async def code(self, key: int) -> CodeVersion | None:
-        rows = await self._pool.rows("read_code", key)
+        rows = await self._pool.rows("find_code", key)
         names = CodeVersion.__struct_fields__
         return CodeVersion(**{name: rows[0][name] for name in names}) if rows else None
 

@@ -22,7 +22,7 @@ CREATE OR REPLACE FUNCTION save_codes(
     INSERT INTO codes SELECT * FROM unnest(keys, analyses, versions, hashes, packages, langlaufs, pythons, hosts) ON CONFLICT DO NOTHING
 $$;
 
-CREATE OR REPLACE FUNCTION read_code(key bigint) RETURNS SETOF codes LANGUAGE sql STABLE AS $$
+CREATE OR REPLACE FUNCTION find_code(key bigint) RETURNS SETOF codes LANGUAGE sql STABLE AS $$
     SELECT * FROM codes WHERE code = key
 $$;
 
