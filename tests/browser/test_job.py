@@ -197,7 +197,7 @@ def test_links_and_commands_are_copied(tab: OpenTab, site: Live) -> None:
 
 
 def test_the_end_leaves_a_reader_in_place_who_is_busy(page: Page, site: Live, gate: str) -> None:
-    """A banner leads to the result; a page that nobody touched moves on by itself."""
+    """A banner leads to the result; an untouched page moves on by itself."""
     job_id = _running(site, gate)
     page.goto(f"/jobs/{job_id}")
     expect(page.locator(".live-text")).to_have_text("Live")

@@ -20,7 +20,7 @@ def _in(seconds: float) -> str:
 
 
 def test_a_job_with_a_time_is_accepted_and_scheduled(server: Live, org: str) -> None:
-    """Without asking for it: nobody waits for a result of tomorrow. The time is kept in UTC."""
+    """Without asking for it: no caller waits for a result of tomorrow. The time is kept in UTC."""
     answer = _post(server, org, run_at="2096-01-31T06:00:00+01:00", start_by="2096-02-01T06:00:00Z")
     job = answer.json()["job"]
     assert answer.status_code == 202

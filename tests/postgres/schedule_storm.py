@@ -32,7 +32,7 @@ FROM (SELECT number, (number * 7919::bigint % {count}) * {spread} / {count} AS o
 
 
 def make_app() -> Langlauf:
-    """An analysis that nobody runs here: its jobs stay queued."""
+    """An analysis that no worker runs here: its jobs stay queued."""
     app = Langlauf()
 
     @app.analysis(duplicates=True)

@@ -96,7 +96,7 @@ def _goes_before(job: ModelJob, other: ModelJob, now: Instant) -> bool:
     if job.org_id != other.org_id:
         return False
     if job.run_at is not None or other.run_at is not None:
-        return False  # it came into the line when somebody noticed its time
+        return False  # it came into the line when a claim noticed its time
     if job.due(now) and other.due(now):
         return (job.next_attempt_at or 0) < (other.next_attempt_at or 0)
     if job.due(now) or other.due(now):

@@ -1,4 +1,4 @@
-"""Schedules: kept per org, changed only as they were seen, fired once by whoever is there, and never lost."""
+"""Schedules: kept per org, changed only as they were seen, fired once by any process, and never lost."""
 
 import asyncio
 from typing import Any
@@ -168,7 +168,7 @@ def test_many_orgs_are_fired_in_sets(harness: Harness) -> None:
 
 
 def test_a_run_is_skipped_or_queued_while_the_last_one_has_not_ended(harness: Harness) -> None:
-    """`overlap` decides; a run that has ended is in nobody's way."""
+    """`overlap` decides; a run that has ended holds up no other."""
 
     async def body(store: Store, clock: SetClock) -> None:
         firer = _services(store)[1]
