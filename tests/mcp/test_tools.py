@@ -36,6 +36,8 @@ def test_every_analysis_is_a_tool(mcp: Mcp) -> None:
     assert place["inputSchema"]["type"] == "object"
     assert place["inputSchema"]["required"] == ["name"]
     assert place["inputSchema"]["properties"]["name"]["description"] == "Its name, such as Bern."
+    assert list(place["inputSchema"]["properties"]) == ["name", "options"]
+    assert list(place["inputSchema"]["properties"]["options"]["properties"]) == ["run_at", "delay_seconds", "start_by"]
     assert place["outputSchema"]["properties"]["people"] == {"type": "integer"}
     assert "outputSchema" not in found["echo"]
     assert list(found)[-1] == "job_status"
@@ -102,6 +104,44 @@ def test_a_large_result_is_a_summary_and_a_resource(mcp: Mcp) -> None:
 def test_wrong_arguments_are_told_to_the_model(mcp: Mcp, tool: str, arguments: dict[str, Any], words: str) -> None:
     """A result with `isError`, which names the field."""
     result = mcp.call(tool, **arguments)
+    assert result["isError"]
+    assert words in texts(result)[0]
+
+
+def test_a_call_may_start_later(server: Live, mcp: Mcp, plain: Mcp) -> None:
+    """It is answered at once: with a task, or for a client without tasks with the time and `job_status`."""
+    later = {"run_at": "2096-01-31T06:00:00+01:00", "start_by": "2096-02-01T06:00:00Z"}
+    task = mcp.call("wait", gate="later", options=later)
+    assert task["statusMessage"].startswith("Starts at 2096-01-31T05:00:00Z")
+    job = server.job(task["taskId"])
+    assert (job["phase"], job["run_at"], job["start_by"]) == (
+        "scheduled",
+        "2096-01-31T05:00:00Z",
+        "2096-02-01T06:00:00Z",
+    )
+    told = plain.call("wait", gate="later")  # the same arguments: the job that is there
+    assert "Starts at 2096-01-31T05:00:00Z" in texts(told)[0]
+    assert told["_meta"]["io.langlauf/job"]["job_id"] == task["taskId"]
+    mcp.result("tasks/cancel", taskId=task["taskId"])
+    soon = mcp.call("find_place", name="Bern", options={"delay_seconds": 0.2})["taskId"]
+    assert mcp.ended(soon)["result"]["structuredContent"]["people"] == 140_000
+    assert server.job(soon)["started_at"] >= server.job(soon)["run_at"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"run_at": "2096-01-31T06:00:00"}, "options.run_at"),
+        ({"delay_seconds": "soon"}, "options.delay_seconds"),
+        ({"delay_seconds": "1h", "run_at": "2096-01-31T06:00:00Z"}, "not both"),
+        ({"start_by": "2001-01-01T00:00:00Z"}, "start_by must be in the future"),
+        ({"run_ta": "2096-01-31T06:00:00Z"}, "did you mean"),
+        ("tomorrow", "options"),
+    ],
+)
+def test_wrong_times_are_told_to_the_model(mcp: Mcp, options: Any, words: str) -> None:
+    """With `isError` and the field; nothing is accepted."""
+    result = mcp.call("find_place", name="Bern", options=options)
     assert result["isError"]
     assert words in texts(result)[0]
 

@@ -61,7 +61,22 @@ class NotifyBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     language: Literal["en", "de"] | None = None
 
 
-class AsyncMode(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class LaterStart(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """When the job may start, and when it is too late for that."""
+
+    #: when it may start, with a zone; or after so many seconds
+    run_at: ZonedTime | None = None
+    delay_seconds: Duration | None = None
+    #: when it is canceled unless it has started
+    start_by: ZonedTime | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether the job waits for a time: no request can wait for its result."""
+        return self.run_at is not None or self.delay_seconds is not None
+
+
+class AsyncMode(LaterStart, frozen=True):
     """How the request is answered and its job is run."""
 
     requested: bool = False
@@ -74,16 +89,6 @@ class AsyncMode(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     reuse: bool = True
     #: the job whose input this one started from, with changes
     based_on: Annotated[str, msgspec.Meta(min_length=1, max_length=128)] | None = None
-    #: when it may start, with a zone; or after so many seconds
-    run_at: ZonedTime | None = None
-    delay_seconds: Duration | None = None
-    #: when it is canceled unless it has started
-    start_by: ZonedTime | None = None
-
-    @property
-    def waits(self) -> bool:
-        """Whether the job waits for a time: no request can wait for its result."""
-        return self.run_at is not None or self.delay_seconds is not None
 
 
 ScheduleZone = Annotated[str, msgspec.Meta(max_length=64, description="A time zone such as Europe/Zurich.")]

@@ -9,7 +9,7 @@ import msgspec
 from starlette.requests import Request
 
 from langlauf.analysis.schema import RESERVED, read_input
-from langlauf.api.request_schemas import AsyncMode, Options
+from langlauf.api.request_schemas import AsyncMode, LaterStart, Options
 from langlauf.domain.instant import from_datetime
 from langlauf.problems import bad_request
 from langlauf.service.notify_options import NotifyOptions
@@ -46,11 +46,18 @@ def read_submit_request(
         idempotency_key=idempotency_key,
         label=mode.label,
         notify=notify,
-        run_at=None if mode.run_at is None else from_datetime(mode.run_at),
-        delay_seconds=_seconds(mode.delay_seconds, "options.async_mode.delay_seconds"),
-        start_by=None if mode.start_by is None else from_datetime(mode.start_by),
     )
-    return request, mode
+    return with_start(request, mode, "options.async_mode."), mode
+
+
+def with_start(request: SubmitRequest, start: LaterStart, prefix: str) -> SubmitRequest:
+    """Return a submission with the times of its start, which a body has below the prefix."""
+    return msgspec.structs.replace(
+        request,
+        run_at=None if start.run_at is None else from_datetime(start.run_at),
+        delay_seconds=_seconds(start.delay_seconds, f"{prefix}delay_seconds"),
+        start_by=None if start.start_by is None else from_datetime(start.start_by),
+    )
 
 
 def _analysis(body: dict[str, Any]) -> str | None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from langlauf.domain.instant import to_text
+from langlauf.domain.instant import to_datetime, to_text
 from langlauf.domain.job import JobRecord, Phase
 from langlauf.domain.read_models import JobView
 from langlauf.domain.state import Status
@@ -34,6 +34,8 @@ def status_sentence(job: JobRecord, derived: DerivedFields) -> str:
             return failure_sentence(job)
         case Status.CANCELED:
             return f"Canceled: {job.cancel_reason}"
+    if derived.phase is Phase.SCHEDULED and job.run_at is not None:
+        return f"Starts at {to_datetime(job.run_at):%Y-%m-%dT%H:%M:%SZ}"
     activity = _ACTIVITIES.get(derived.phase) or job.step or "Running"
     words = [activity, f"{job.progress_percent} %" if job.started_at is not None else ""]
     if derived.estimated_seconds is not None and derived.phase is not Phase.CANCELING:
@@ -48,7 +50,6 @@ _ACTIVITIES = {
     Phase.BACKOFF: "Waiting for the next attempt",
     Phase.WAITING: "Waiting for a worker",
     Phase.PAUSED: "Paused by the operator",
-    Phase.SCHEDULED: "Waiting for its time",
 }
 
 
@@ -82,4 +83,6 @@ def job_fields(view: JobView, derived: DerivedFields) -> dict[str, Any]:
         "partial_count": job.partial_count,
         "updated_at": to_text(job.updated_at),
     }
+    if job.run_at is not None:
+        fields["run_at"] = to_text(job.run_at)
     return fields if job.result_id is None else {**fields, "latest": latest_uri(job.job_id)}

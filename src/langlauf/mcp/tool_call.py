@@ -9,15 +9,18 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from langlauf.analysis.schema import read_input
 from langlauf.api.context import ApiContext
 from langlauf.api.middleware import problem_of
+from langlauf.api.request_schemas import LaterStart
 from langlauf.api.sse import EVENT_STREAM, HEARTBEAT
 from langlauf.api.streaming import EventStreamResponse, StreamSender
 from langlauf.api.submit import WaitingClient, queue_full
+from langlauf.api.submit_request import with_start
 from langlauf.auth.caller import Caller
 from langlauf.domain.access import Scope
 from langlauf.domain.errors import NoStreamSlot
-from langlauf.domain.job import JobRecord, KeyReused, QueueFull
+from langlauf.domain.job import JobRecord, KeyReused, Phase, QueueFull
 from langlauf.domain.read_models import JobFingerprint, JobView
 from langlauf.mcp.message import RpcRequest
 from langlauf.mcp.protocol import (
@@ -30,7 +33,7 @@ from langlauf.mcp.protocol import (
 )
 from langlauf.mcp.tasks import Tasks
 from langlauf.mcp.tool_result import ToolResults, refused
-from langlauf.mcp.tools import JOB_STATUS, ToolList
+from langlauf.mcp.tools import JOB_STATUS, OPTIONS, ToolList
 from langlauf.problems import bad_request
 from langlauf.service.follower import JobFollower
 from langlauf.service.submit import SubmitRequest
@@ -87,8 +90,13 @@ class ToolCalls:
                 job = await self._submit(caller, rpc, name, arguments)
             if job is None:
                 return refused(bad_request("There is no such job, or it is not yours to see."))
-            if not waits:
-                return await self._tasks.created(JobView(job, None))
+            # No call waits for a job that waits for its time; `job_status` waits for any.
+            view = JobView(job, None)
+            later = analysis is not None and self._services.reads.phase(view) is Phase.SCHEDULED
+            if follows_tasks and (later or not waits):
+                return await self._tasks.created(view)
+            if later:
+                return await self._results.running(view, self._results.root(request))
             return await self._wait(request, rpc, caller, job, stay, follows_tasks=follows_tasks)
 
     def _take_slot(self, caller: Caller, stay: ExitStack, *, needed: bool) -> bool:
@@ -119,8 +127,10 @@ class ToolCalls:
                 traceparent=rpc.trace.traceparent,
                 tracestate=rpc.trace.tracestate,
             )
-        submission = SubmitRequest(analysis=name, input=arguments, checked=True, tool_client=rpc.client)
-        submitted = await self._services.submissions.submit(caller, submission)
+        values = dict(arguments)
+        start = read_input(LaterStart, values.pop(OPTIONS, None) or {}, f"{OPTIONS}.")
+        submission = SubmitRequest(analysis=name, input=values, checked=True, tool_client=rpc.client)
+        submitted = await self._services.submissions.submit(caller, with_start(submission, start, f"{OPTIONS}."))
         if isinstance(submitted, QueueFull):
             raise queue_full(submitted)
         if isinstance(submitted, KeyReused):

@@ -9,9 +9,12 @@ import msgspec
 
 from langlauf.analysis.payload import Result
 from langlauf.analysis.registry import Analysis, Function, Registry
+from langlauf.api.request_schemas import LaterStart
 
 #: The tool that tells how a job is doing, for clients that do not follow tasks.
 JOB_STATUS = "job_status"
+#: The argument of every tool that is not for its analysis; no parameter of an analysis can have that name.
+OPTIONS = "options"
 _HINTS = {
     "readOnlyHint": "read_only",
     "destructiveHint": "destructive",
@@ -62,7 +65,7 @@ def _described(analysis: Analysis) -> dict[str, Any]:
         tool["title"] = analysis.title
     own = None if options is None else options.description
     tool["description"] = own or analysis.description or f"Run the analysis {analysis.name}."
-    tool["inputSchema"] = _root_schema(msgspec.json.schema(analysis.input_type))
+    tool["inputSchema"] = _with_options(_root_schema(msgspec.json.schema(analysis.input_type)))
     if (returned := output_type(analysis)) is not None:
         tool["outputSchema"] = _root_schema(msgspec.json.schema(returned))
     hints = {name: getattr(options, field) for name, field in _HINTS.items()}
@@ -92,6 +95,13 @@ def _has_fields(kind: Any) -> bool:
     if not isinstance(kind, type) or kind is Result:  # which holds the result, and says nothing of its shape
         return False
     return issubclass(kind, msgspec.Struct) or dataclasses.is_dataclass(kind) or typing.is_typeddict(kind)
+
+
+def _with_options(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return an input schema with the options of a call, which come after the parameters."""
+    options = _root_schema(msgspec.json.schema(LaterStart))
+    described = {**options, "description": "Only to start later; leave it out to start now."}
+    return {**schema, "properties": {**schema["properties"], OPTIONS: described}}
 
 
 def _root_schema(schema: dict[str, Any]) -> dict[str, Any]:
