@@ -189,7 +189,7 @@ def make_services(
     return Services(
         registry,
         submissions,
-        Control(store, registry, submissions, hints, cancel_grace=settings.cancel_grace),
+        Control(store, registry, submissions, hints, settings),
         reads,
         Followers(store, reads, hints, slots, allowed=sessions.allows),
         access,

@@ -20,6 +20,7 @@ TITLES: Mapping[str, str] = {
     "duplicate_job": "The same job has not ended yet",
     "not_cancelable": "This analysis cannot be canceled",
     "not_terminal": "The job has not ended yet",
+    "has_ended": "The job has ended",
     "canceled": "The job was canceled",
     "schedule_exists": "The org has a schedule of this name already",
     "endpoint_exists": "The org has an endpoint for this address already",

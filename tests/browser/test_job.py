@@ -31,7 +31,9 @@ def _completed(site: Live, gate: str) -> str:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """A server that waits for jobs which do not stop for longer than a test looks at them."""
     folder = tmp_path_factory.mktemp("site")
-    with live(folder, LANGLAUF_MAX_RUNNING="16", LANGLAUF_CANCEL_GRACE="120") as running:
+    mail = {"LANGLAUF_SMTP": "smtp://127.0.0.1:9?tls=none", "LANGLAUF_MAIL_FROM": "jobs@example.org"}
+    settings = {"LANGLAUF_MAX_RUNNING": "16", "LANGLAUF_CANCEL_GRACE": "120", "LANGLAUF_DELIVERIES": "0"}
+    with live(folder, **settings, **mail) as running:
         yield running
 
 
@@ -99,6 +101,44 @@ def test_a_job_is_stopped_without_a_script(tab: OpenTab, site: Live, gate: str) 
     site.wait(job_id)
     page.goto(f"/jobs/{job_id}")
     expect(page.locator("#part-state")).to_contain_text("by hand")
+
+
+def test_an_address_is_given_in_a_dialog(page: Page, site: Live, gate: str) -> None:
+    """The field has the focus, the page then says where the mail goes, and Escape gives the focus back."""
+    page.goto(f"/jobs/{_running(site, gate)}")
+    link = page.get_by_role("link", name="Notify by e-mail")
+    link.click()
+    dialog = page.get_by_role("dialog", name="Notify by e-mail")
+    expect(dialog.get_by_label("E-mail address")).to_be_focused()
+    assert_accessible(page)
+    page.keyboard.press("Escape")
+    expect(link).to_be_focused()
+    link.click()
+    dialog.get_by_label("E-mail address").fill("anna@mail.example")
+    dialog.get_by_role("button", name="Save the address").click()
+    expect(dialog).to_be_hidden()
+    expect(page.locator("#part-mail")).to_have_text(
+        "An e-mail goes to a…@mail.example when the job completes or fails."
+    )
+    GATES.open(gate)
+    expect(page.locator("#part-mail")).to_be_empty()
+
+
+def test_an_address_is_given_without_a_script(tab: OpenTab, site: Live, gate: str, troubles: list[str]) -> None:
+    """A page asks, keeps a mistake to be mended, and its form does it; all within 320 pixels."""
+    page = tab(java_script_enabled=False, viewport={"width": 320, "height": 700})
+    page.goto(f"/jobs/{_running(site, gate)}")
+    page.get_by_role("link", name="Notify by e-mail").click()
+    assert_fits(page)
+    page.get_by_label("E-mail address").fill("anna@mail")
+    page.get_by_role("button", name="Save the address").click()
+    expect(page.locator("#error-email")).to_contain_text("Enter one e-mail address")
+    expect(page.get_by_label("E-mail address")).to_have_value("anna@mail")
+    troubles[:] = [one for one in troubles if "400" not in one]
+    assert_fits(page)
+    page.get_by_label("E-mail address").fill("anna@mail.example")
+    page.get_by_role("button", name="Save the address").click()
+    expect(page.locator("#part-mail")).to_contain_text("a…@mail.example")
 
 
 def test_the_cause_is_shown_and_copied(tab: OpenTab, site: Live) -> None:

@@ -152,6 +152,18 @@ def test_retry_makes_a_new_job(client: Client) -> None:
     again.cancel()
 
 
+def test_a_running_job_gets_a_receiver_of_mail(client: Client) -> None:
+    """While it runs; after its end the server refuses."""
+    job = client.submit("hang")
+    until_step(job, "hanging")
+    assert job.notify("anna@mail.example", "de").status is Status.RUNNING
+    job.cancel()
+    job.wait(timeout=60)
+    with pytest.raises(Conflict) as refused:
+        job.notify("anna@mail.example")
+    assert refused.value.code == "has_ended"
+
+
 def test_wait_gives_up_and_the_job_goes_on(client: Client, tmp_path: Path) -> None:
     """A timeout is the caller's, not the job's."""
     job = client.submit("gate", path=str(tmp_path / "go"))

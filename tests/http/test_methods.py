@@ -12,7 +12,15 @@ from tests.support.live import Live
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 #: Who needs no key is sent on, and so is who would stop what has ended; what was not named or drawn does not exist.
-_ELSEWHERE = {"/login": 303, "/cancel": 303, "/again": 404, "/views/1": 404, "/views/1.svg": 404, "/stream": 400}
+_ELSEWHERE = {
+    "/login": 303,
+    "/cancel": 303,
+    "/notify": 303,
+    "/again": 404,
+    "/views/1": 404,
+    "/views/1.svg": 404,
+    "/stream": 400,
+}
 #: The addresses of forms lead back to the page that they are on.
 _ELSEWHERE |= dict.fromkeys(
     ("/add", "/rotate", "/test", "/switch", "/remove", "/replay", "/pause", "/resume", "/run"), 303

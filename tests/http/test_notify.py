@@ -170,3 +170,63 @@ def test_what_the_operator_allows_may_be_called_but_not_this_server_itself(tmp_p
         for refused in ("http://10.8.1.2:8099/in", "https://jobs.example/analyze"):
             answered = _ask(inner, {"webhook": refused}, "a")
             assert (answered.status_code, answered.json()["field"]) == (400, f"{FIELD}.webhook")
+
+
+def _notify(server: Live, job_id: str, body: Any, org: str) -> Any:
+    return server.http.post(f"/analyze/jobs/{job_id}/notify", json=body, headers={"X-Org-Id": org})
+
+
+@pytest.fixture
+def running_job(signing: Live) -> Iterator[tuple[str, str, str]]:
+    """A job that runs until its gate is open: its org, its id and the gate."""
+    org, gate = new_id(), new_id()
+    job_id = _ask(signing, None, org, analysis="gated", input={"gate": gate}).json()["job"]["job_id"]
+    GATES.wait_until_reached(gate)
+    yield org, job_id, gate
+    GATES.open(gate)
+
+
+def test_a_running_job_gets_a_receiver(signing: Live, running_job: tuple[str, str, str]) -> None:
+    """200 with the job, however often; the last address gets the mail, and after the end there is none to get."""
+    org, job_id, gate = running_job
+    for address in ("first@mail.example", "anna@mail.example", "anna@mail.example"):
+        done = _notify(signing, job_id, {"email": address, "language": "de"}, org)
+        assert (done.status_code, done.json()["job"]["status"]) == (200, "running")
+        assert "mail.example" not in done.text
+    GATES.open(gate)
+    signing.wait(job_id, org)
+    [message] = _messages(signing, job_id, org, "email")
+    assert message["payload_json"]["language"] == "de"
+    late = assert_problem(_notify(signing, job_id, {"email": "late@mail.example"}, org), 409, "has_ended")
+    assert late["current_state"] == "completed"
+    assert len(_messages(signing, job_id, org, "email")) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"email": "nobody"}, "email"),
+        ({"email": "a@b.example\r\nBcc: c@d.example"}, "email"),
+        ({"email": None}, "email"),
+        ({"email": "a@b.example", "language": "fr"}, "language"),
+        ({"webhook": HOOK}, "webhook"),
+        ({}, "email"),
+    ],
+    ids=repr,
+)
+def test_a_receiver_that_can_get_no_mail_is_refused(
+    signing: Live, running_job: tuple[str, str, str], body: Any, field: str
+) -> None:
+    """400 with the field, and the job is told to write to no one."""
+    org, job_id, gate = running_job
+    assert assert_problem(_notify(signing, job_id, body, org), 400, "bad_request")["field"] == field
+    GATES.open(gate)
+    signing.wait(job_id, org)
+    assert _messages(signing, job_id, org, "email") == []
+
+
+def test_another_org_has_no_such_job(signing: Live, running_job: tuple[str, str, str]) -> None:
+    """404, whether the address is good or not."""
+    _, job_id, _ = running_job
+    for address in ("a@b.example", "nobody"):
+        assert_problem(_notify(signing, job_id, {"email": address}, new_id()), 404, "not_found")

@@ -170,6 +170,42 @@ def test_a_job_has_wishes_of_its_own(harness: Harness) -> None:
     harness.run(body)
 
 
+def test_a_running_job_gets_a_receiver(harness: Harness) -> None:
+    """The last address before the end gets the one mail; repeating it changes nothing, nor does another org."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        made = await started(store, clock, subscriptions=(HOOK,))
+        job_id, first = made.lease.job_id, msgspec.structs.replace(MAIL, target="first@mail.example")
+        for wanted in (first, MAIL, MAIL):
+            assert await store.deliveries.subscribe(ORG, job_id, wanted) is True
+        for org, job in (("org-b", job_id), (ORG, new_id()), (ORG, "no-job"), (ORG, "\0")):
+            assert await store.deliveries.subscribe(org, job, first) is None
+        assert await store.tenant(ORG).subscriptions(job_id) == (MAIL, HOOK)
+        assert await store.record(made.lease, Completed(result_id=new_id(), payload="{}"))
+        assert await store.deliveries.subscribe(ORG, job_id, first) is False
+        assert await store.tenant(ORG).subscriptions(job_id) == (MAIL, HOOK)
+        mails = [one for one in await outbox(store) if one.channel == "email"]
+        assert [(one.target, facts(one)["language"]) for one in mails] == [(MAIL.target, "de")]
+
+    harness.run(body)
+
+
+def test_a_job_that_waits_gets_a_receiver(harness: Harness) -> None:
+    """Also the first one of its store, whose end would otherwise look for none; a canceled job gets none."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        await completed(store, clock)
+        waiting, stopped = await accept(store, clock), await accept(store, clock)
+        await store.cancel(cancel_request(stopped.job_id))
+        assert await store.deliveries.subscribe(ORG, stopped.job_id, MAIL) is False
+        assert await store.deliveries.subscribe(ORG, waiting.job_id, MAIL) is True
+        [claimed] = await claim(store)
+        assert await store.record(claimed.lease, Completed(result_id=new_id(), payload="{}"))
+        assert [(one.job_id, one.target) for one in await outbox(store)] == [(waiting.job_id, MAIL.target)]
+
+    harness.run(body)
+
+
 def test_an_address_that_is_an_endpoint_is_told_once(harness: Harness) -> None:
     """A job may name an address that hears of its end anyway; one that does not is told with the endpoint's secret."""
 

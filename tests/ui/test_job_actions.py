@@ -239,3 +239,46 @@ def test_jobs_that_belong_together_lead_to_each_other(server: Live) -> None:
     assert_page(server.http.get(f"/results/{first['result_id']}/diff?with={new_id()}"), 404)
     foreign = {"X-Org-Id": "org-b"}
     assert_page(server.http.get(compare.removeprefix(".."), headers=foreign), 404)
+
+
+@pytest.fixture(scope="module")
+def mailing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """A server that has a mail server, and sends nothing by itself."""
+    settings = {"LANGLAUF_SMTP": "smtp://127.0.0.1:9?tls=none", "LANGLAUF_MAIL_FROM": "jobs@example.org"}
+    with live(tmp_path_factory.mktemp("mailing"), LANGLAUF_DELIVERIES="0", **settings) as running:
+        yield running
+
+
+def test_an_address_is_given_to_a_running_job_by_a_form(mailing: Live) -> None:
+    """The page names it masked from then on; what is no address is explained beside the field, and changes nothing."""
+    gate = new_id()
+    job_id = _running(mailing, gate)
+    address = f"/jobs/{job_id}/notify"
+    assert _actions(assert_page(mailing.http.get(address))) == [f"../../jobs/{job_id}/notify"]
+    wrong = assert_page(mailing.http.post(address, data={"email": "anna@"}), 400)
+    assert "Enter one e-mail address" in wrong.text
+    assert ("input", "anna@") in [(tag, one.get("value")) for tag, one in wrong.elements]
+    assert "An e-mail goes to" not in assert_page(mailing.http.get(f"/jobs/{job_id}")).text
+    done = mailing.http.post(address, data={"email": " anna@mail.example "})
+    assert (done.status_code, done.headers["location"]) == (303, f"../../jobs/{job_id}")
+    shown = assert_page(mailing.http.get(f"/jobs/{job_id}"))
+    assert "An e-mail goes to a…@mail.example when the job completes or fails." in shown.text
+    german = assert_page(mailing.http.get(address, headers={"Accept-Language": "de"}))
+    assert "Sie geht dann an diese Adresse statt an a…@mail.example." in german.text
+    GATES.open(gate)
+    mailing.wait(job_id)
+    assert mailing.http.get(address).headers["location"] == f"../../jobs/{job_id}"
+    late = assert_page(mailing.http.post(address, data={"email": "b@mail.example"}), 409)
+    assert "The job has ended" in late.text
+    assert "An e-mail goes to" not in assert_page(mailing.http.get(f"/jobs/{job_id}")).text
+
+
+def test_without_a_mail_server_no_address_is_asked_for(server: Live) -> None:
+    """The page of the job has no link to the form, and the form's page says why."""
+    gate = new_id()
+    job_id = _running(server, gate)
+    assert f"jobs/{job_id}/notify" not in server.http.get(f"/jobs/{job_id}").text
+    asked = assert_page(server.http.get(f"/jobs/{job_id}/notify"))
+    assert "This server sends no e-mails." in asked.text
+    assert _actions(asked) == []
+    GATES.open(gate)

@@ -143,6 +143,7 @@ def api_routes(context: ApiContext, only: Container[str] | None = None) -> list[
         "inbox": inbox.list,
         "readInbox": inbox.read,
         "cancelJob": jobs.cancel,
+        "notifyJob": jobs.notify,
         "retryJob": jobs.retry,
         "createJobToken": tokens.create,
         "result": results.result,

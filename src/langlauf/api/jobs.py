@@ -18,7 +18,7 @@ from langlauf.api.parameters import (
     write_cursor,
 )
 from langlauf.api.record_schemas import JobStatusOut, JobWithEventsOut
-from langlauf.api.request_schemas import CancelBody, RetryBody
+from langlauf.api.request_schemas import CancelBody, NotifyJobBody, RetryBody
 from langlauf.api.response_schemas import (
     CancelResponse,
     EncodedStatusResponse,
@@ -48,7 +48,7 @@ from langlauf.domain.read_models import JobFilter, JobView, fingerprint_of
 from langlauf.domain.state import Status
 from langlauf.problems import Problem, not_found
 from langlauf.server.asgi import watch_client
-from langlauf.service.control import NotCancelable, NotTerminal
+from langlauf.service.control import HasEnded, NotCancelable, NotTerminal
 
 EVENTS_IN_STATUS = 100
 INLINE_RESULT = 256 * 1024
@@ -214,6 +214,18 @@ class JobHandlers:
         headers = {"Retry-After": str(moment.poll_after), "Content-Location": links.job(job_id)}
         body = CancelResponse(request_id=caller.request_id, job=job)
         return json_response(body, 200 if found.view.job.terminal else 202, headers=headers)
+
+    async def notify(self, request: Request, caller: Caller) -> Response:
+        """Send a mail when the job ends. Repeating it changes nothing, another address replaces the first."""
+        refuse_unknown_parameters(request)
+        sent: NotifyJobBody = read_input(NotifyJobBody, await self._context.body(request))
+        done = await self._services.control.notify(caller, request.path_params["job_id"], sent.email, sent.language)
+        if done is None:
+            raise not_found()
+        if isinstance(done, HasEnded):
+            message = "The job has ended: read its status instead of waiting for a mail."
+            raise Problem(409, "has_ended", message, current_state=done.view.job.status)
+        return await self._context.job_answer(request, caller, done, 200)
 
     async def retry(self, request: Request, caller: Caller) -> Response:
         """Submit an ended job again as a new job."""

@@ -136,6 +136,14 @@ class CancelBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     reason: Annotated[str, msgspec.Meta(max_length=500)] | None = None
 
 
+class NotifyJobBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Who gets a mail when the job ends."""
+
+    email: MailAddress
+    #: the language of the mail
+    language: Literal["en", "de"] | None = None
+
+
 class HoldBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Why a result is held."""
 

@@ -369,6 +369,10 @@ class AsyncRemoteJob:
         """Cancel the job, or ask its worker to stop it; the returned job says which. Repeating it changes nothing."""
         return await self._run(self._core.cancel(self.job_id, reason))
 
+    async def notify(self, email: str, language: str | None = None) -> JobSummary:
+        """Send a mail when the job, which must not have ended, completes or fails; replaces an earlier address."""
+        return await self._run(self._core.notify(self.job_id, email, language))
+
     async def retry(self, *, resume: bool = True, idempotency_key: str | None = None) -> "AsyncRemoteJob":
         """Submit this job again, which must have ended; with `resume`, finished chunks are not computed again."""
         call = self._core.retry(self.job_id, resume=resume, idempotency_key=idempotency_key)

@@ -156,6 +156,11 @@ class ClientCore:
         reply = yield from send(_post(f"{self._job_path(job_id)}/cancel", {"reason": reason}))
         return decode(reply, CancelEnvelope).job
 
+    def notify(self, job_id: str, email: str, language: str | None) -> ApiCall[JobSummary]:
+        """Send a mail when the job ends. Repeating it changes nothing."""
+        reply = yield from send(_post(f"{self._job_path(job_id)}/notify", {"email": email, "language": language}))
+        return decode(reply, JobEnvelope).job
+
     def status(self, job_id: str) -> ApiCall[JobState]:
         """Return the current state of a job."""
         return JobWatch(self._job_path(job_id), job_id, None, CALL_RETRIES).next_state()

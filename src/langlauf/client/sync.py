@@ -372,6 +372,10 @@ class RemoteJob:
         """Cancel the job, or ask its worker to stop it; the returned job says which. Repeating it changes nothing."""
         return self._run(self._core.cancel(self.job_id, reason))
 
+    def notify(self, email: str, language: str | None = None) -> JobSummary:
+        """Send a mail when the job, which must not have ended, completes or fails; replaces an earlier address."""
+        return self._run(self._core.notify(self.job_id, email, language))
+
     def retry(self, *, resume: bool = True, idempotency_key: str | None = None) -> "RemoteJob":
         """Submit this job again, which must have ended; with `resume`, finished chunks are not computed again."""
         call = self._core.retry(self.job_id, resume=resume, idempotency_key=idempotency_key)

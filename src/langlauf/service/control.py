@@ -18,8 +18,10 @@ from langlauf.domain.read_models import CancelRequest, JobView
 from langlauf.domain.redact import clean_message
 from langlauf.domain.retention import HoldRequest, ResultGone
 from langlauf.hints import Hints
+from langlauf.service.notify_options import NotifyValidator
 from langlauf.service.read import reads_for
 from langlauf.service.submit import SubmitRequest, SubmitService
+from langlauf.settings import Settings
 from langlauf.store.protocol import Store
 from langlauf.telemetry.metrics import count_end
 
@@ -34,6 +36,12 @@ class NotCancelable(msgspec.Struct, frozen=True):
     view: JobView
 
 
+class HasEnded(msgspec.Struct, frozen=True):
+    """The job has ended: its messages are written."""
+
+    view: JobView
+
+
 class NotTerminal(msgspec.Struct, frozen=True):
     """Only a job that has ended can be retried."""
 
@@ -41,16 +49,17 @@ class NotTerminal(msgspec.Struct, frozen=True):
 
 
 class Control:
-    """Cancels and retries jobs."""
+    """Cancels and retries jobs, and changes who is notified of their end."""
 
     def __init__(
-        self, store: Store, registry: Registry, submissions: SubmitService, hints: Hints, *, cancel_grace: float
+        self, store: Store, registry: Registry, submissions: SubmitService, hints: Hints, settings: Settings
     ) -> None:
         self._store = store
         self._registry = registry
         self._submissions = submissions
         self._hints = hints
-        self._patience = cancel_grace + CANCEL_MARGIN + _TICK
+        self._notices = NotifyValidator(store, settings)
+        self._patience = settings.cancel_grace + CANCEL_MARGIN + _TICK
 
     async def cancel(
         self, caller: Caller, job_id: str, reason: str | None, by: CanceledBy = "user"
@@ -104,6 +113,18 @@ class Control:
             subscriptions=await tenant.subscriptions(job_id),
         )
         return await self._submissions.submit(caller, request)
+
+    async def notify(self, caller: Caller, job_id: str, email: str, language: str | None) -> JobView | HasEnded | None:
+        """Send a mail when the job ends, in place of an earlier address. Repeating it changes nothing."""
+        tenant = reads_for(self._store, caller)
+        if await tenant.job(job_id) is None:
+            return None
+        wanted = await self._notices.mail_subscription(caller.org_id, email, language, "email")
+        subscribed = await self._store.deliveries.subscribe(caller.org_id, job_id, wanted)
+        view = await tenant.job(job_id)
+        if view is None or subscribed is None:
+            return None
+        return view if subscribed else HasEnded(view)
 
 
 def _was_at_rest(before: JobView, after: JobView) -> bool:

@@ -50,24 +50,29 @@ class NotifyValidator:
         """Return the subscriptions; raise `InvalidInput` for a target that can never be delivered to."""
         made: list[Subscription] = []
         if notify.email is not None:
-            made.append(await self._mail(org_id, notify.email, notify.language))
+            made.append(await self.mail_subscription(org_id, notify.email, notify.language))
         if notify.webhook is not None:
             made.append(await self._webhook(org_id, notify.webhook))
         return tuple(made)
 
-    async def _mail(self, org_id: str, address: str, language: str | None) -> Subscription:
-        """Temporary refusals, and unsubscribed receivers, are found when the mail is sent."""
+    async def mail_subscription(
+        self, org_id: str, address: str, language: str | None, field: str = f"{_FIELD}.email"
+    ) -> Subscription:
+        """Return the subscription of an address; raise `InvalidInput` with `field` for one that can get no mail.
+
+        Temporary refusals, and unsubscribed receivers, are found when the mail is sent.
+        """
         try:
             target = read_mail_address(address)
         except ValueError as error:
-            raise InvalidInput(f"{_FIELD}.email", f"email {error}", "mail") from None
+            raise InvalidInput(field, f"email {error}", "mail") from None
         rules = self._settings.mail_rules
         if not domain_allowed(target, rules.domains):
-            raise InvalidInput(f"{_FIELD}.email", f"email: {MAIL_REFUSALS['domain']}", "mail_domain")
+            raise InvalidInput(field, f"email: {MAIL_REFUSALS['domain']}", "mail_domain")
         if rules.only_listed:
             known = await self._store.tenant(org_id).mail_marks(normalized_address(target))
             if all(one.mark != "allowed" for one in known):
-                raise InvalidInput(f"{_FIELD}.email", f"email: {MAIL_REFUSALS['unlisted']}", "mail_unlisted")
+                raise InvalidInput(field, f"email: {MAIL_REFUSALS['unlisted']}", "mail_unlisted")
         return Subscription(channel="email", target=target, lane=MAIL_LANE, language=language)
 
     async def _webhook(self, org_id: str, url: str) -> Subscription:

@@ -12,6 +12,7 @@ from langlauf.domain.delivery import (
     DeliveryReplay,
     DeliveryStatistics,
     EndpointChange,
+    Subscription,
     WebhookEndpoint,
 )
 from langlauf.domain.mail import AddressMark, MailAdmission, MailRefusal
@@ -28,6 +29,12 @@ class DeliveryStore(Protocol):
 
     async def remove_endpoint(self, org_id: str, endpoint_id: str) -> bool:
         """Delete an endpoint, and give up its pending messages."""
+
+    async def subscribe(self, org_id: str, job_id: str, wanted: Subscription) -> bool | None:
+        """Add a subscription to a job, in place of its last one for that channel. Idempotent.
+
+        False where the job has ended, whose messages are written; None where the org has no such job.
+        """
 
     async def claim(self, request: DeliveryClaim) -> list[Delivery]:
         """Claim due messages, so that no lane blocks another; each is to be finished before its claim expires."""

@@ -92,6 +92,8 @@ def _job_routes(context: ApiContext, renderer: PageRenderer) -> list[Route]:
         renderer.tenant_page("/jobs/{job_id}", JobDetailPage(context, renderer).show, missing="missing.job"),
         renderer.tenant_page("/jobs/{job_id}/cancel", actions.confirm_cancel, missing="missing.job"),
         renderer.tenant_form("/jobs/{job_id}/cancel", actions.cancel, scope=Scope.CANCEL, missing="missing.job"),
+        renderer.tenant_page("/jobs/{job_id}/notify", actions.ask_address, missing="missing.job"),
+        renderer.tenant_form("/jobs/{job_id}/notify", actions.notify, scope=Scope.SUBMIT, missing="missing.job"),
         renderer.tenant_form("/jobs/{job_id}/retry", actions.retry, scope=Scope.SUBMIT, missing="missing.job"),
     ]
 

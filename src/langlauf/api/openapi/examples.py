@@ -49,6 +49,7 @@ def _answers(prefix: str) -> dict[str, msgspec.Struct]:
     return {
         "accepted": responses.AcceptedResponse(**_ANSWER, job=queued),
         "canceled": responses.CancelResponse(**_ANSWER, job=canceled),
+        "waiting": responses.JobResponse(**_ANSWER, job=queued),
         "held": responses.JobResponse(**_ANSWER, job=_held(prefix)),
         "completed": responses.StatusResponse(**_ANSWER, job=status),
         "waited": responses.SyncResponse(**_ANSWER, result=_RESULT, result_id=RESULT_ID, job_id=JOB_ID),

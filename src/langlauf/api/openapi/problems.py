@@ -14,6 +14,7 @@ OWN_CODE = "AnalysisProblem"
 _MEMBERS: dict[str, tuple[str, ...]] = {
     "duplicate_job": ("job",),
     "not_terminal": ("current_state",),
+    "has_ended": ("current_state",),
     "canceled": ("job_id",),
     "expired": ("job_id",),
     "payload_too_large": ("limit_bytes",),

@@ -14,6 +14,7 @@ ANALYZE = "AnalyzeRequest"
 _EXAMPLES: Document = {
     "CancelBody": {"reason": "no longer needed"},
     "RetryBody": {"resume": True},
+    "NotifyJobBody": {"email": "name@example.org", "language": "de"},
     "HoldBody": {"reason": "wanted for the audit of 2026"},
     "ReadBody": {"until": "2026-03-02T09:30:04Z"},
     "TokenBody": {"expires_in": "10m"},

@@ -11,6 +11,7 @@ from langlauf.domain.delivery import (
     DeliveryReplay,
     DeliveryStatistics,
     EndpointChange,
+    Subscription,
     WebhookEndpoint,
 )
 from langlauf.domain.instant import Instant, after
@@ -51,6 +52,10 @@ class PostgresDeliveries(PooledStore):
 
     async def remove_endpoint(self, org_id: str, endpoint_id: str) -> bool:
         return cast("bool", await self._pool.call("remove_endpoint", org_id, storable_or_none(endpoint_id)))
+
+    async def subscribe(self, org_id: str, job_id: str, wanted: Subscription) -> bool | None:
+        values = (wanted.channel, wanted.target, wanted.lane, wanted.language)
+        return cast("bool | None", await self._pool.call("subscribe", org_id, storable_or_none(job_id), *values))
 
     async def claim(self, request: DeliveryClaim) -> list[Delivery]:
         rows = await self._claims.rows(

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import apsw
+from msgspec import structs
 
 from langlauf.domain.delivery import (
     MAIL_LANE,
@@ -16,6 +17,7 @@ from langlauf.domain.delivery import (
     DeliveryReplay,
     DeliveryStatistics,
     EndpointChange,
+    Subscription,
     WebhookEndpoint,
 )
 from langlauf.domain.instant import Instant, after
@@ -200,6 +202,13 @@ def replay(tx: Transaction, request: DeliveryReplay) -> int:
     return tx.run_many("replay_one", [{**shared, "notification_id": one} for one in found])
 
 
+def subscribe(tx: Transaction, org_id: str, job_id: str, wanted: Subscription) -> bool | None:
+    """Add a subscription to a job that has not ended."""
+    if tx.run("subscribe", org_id=org_id, job_id=job_id, **structs.asdict(wanted)):
+        return True
+    return None if tx.view(org_id, job_id) is None else False
+
+
 class SqliteDeliveries(StoreComponent):
     """Webhook endpoints and the outbox."""
 
@@ -221,6 +230,9 @@ class SqliteDeliveries(StoreComponent):
 
     async def remove_endpoint(self, org_id: str, endpoint_id: str) -> bool:
         return await self._change(partial(remove_endpoint, org_id=org_id, endpoint_id=endpoint_id), org_id)
+
+    async def subscribe(self, org_id: str, job_id: str, wanted: Subscription) -> bool | None:
+        return await self._change(partial(subscribe, org_id=org_id, job_id=job_id, wanted=wanted), org_id)
 
     async def claim(self, request: DeliveryClaim) -> list[Delivery]:
         now = self._now()

@@ -10,7 +10,7 @@ from langlauf.analysis.schema import InvalidInput
 from langlauf.api.context import ApiContext
 from langlauf.api.wire import trace_of
 from langlauf.auth.caller import Caller
-from langlauf.domain.delivery import Notification
+from langlauf.domain.delivery import Notification, Subscription
 from langlauf.domain.event import Event
 from langlauf.domain.instant import seconds_between
 from langlauf.domain.job import Accepted, Duplicate, JobRecord, QueueFull, Replayed, SubmitOutcome
@@ -20,8 +20,9 @@ from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.domain.stack_trace import ErrorCause, read_cause
 from langlauf.domain.state import Status
 from langlauf.problems import not_found
-from langlauf.service.control import NotCancelable, NotTerminal
+from langlauf.service.control import HasEnded, NotCancelable, NotTerminal
 from langlauf.ui.facts import result_facts
+from langlauf.ui.form_validation import input_error
 from langlauf.ui.formatting import display_state, format_duration, format_stopwatch
 from langlauf.ui.job_input import MAX_PARTS, JobInput, faulty_field, job_input
 from langlauf.ui.language import Language
@@ -103,6 +104,8 @@ class JobDetailPage:
             panels=[] if shown is None else await self._panels.panels(request, words, shown.stored),
             input=await self._input(request, caller, job),
             messages=messages,
+            mail_to=await self._mail_receiver(caller, job),
+            mail_works=self._context.settings.smtp is not None,
             targets={one.notification_id: masked_target(one) for one in messages},
             code_known=has_problem_page(job.error_code),
             cause=_error_cause(job) if caller.sees_traces else None,
@@ -132,6 +135,12 @@ class JobDetailPage:
             return 0
         return await self._context.services.reads.of(caller).chunk_count(job.job_id, most=MAX_PARTS)
 
+    async def _mail_receiver(self, caller: Caller, job: JobRecord) -> str | None:
+        """Return the masked address that gets a mail at the end, of a job that has not ended."""
+        if job.terminal:
+            return None
+        return mail_receiver(await self._context.services.reads.of(caller).subscriptions(job.job_id))
+
     async def _input(self, request: PageRequest, caller: Caller, job: JobRecord) -> JobInput | None:
         payload = await self._context.services.reads.of(caller).payload(job.job_id)
         return None if payload is None else job_input(self._context, request, caller, job, payload)
@@ -159,6 +168,11 @@ def _run_time(job: JobRecord, language: Language) -> str | None:
     return format_duration(seconds_between(job.started_at, job.finished_at), language)
 
 
+def mail_receiver(subscriptions: Sequence[Subscription]) -> str | None:
+    """Return the masked address that a job sends a mail to."""
+    return next((masked_mail_address(one.target) for one in subscriptions if one.channel == "email"), None)
+
+
 def masked_target(message: Notification) -> str:
     """Return the origin of a webhook address, or a masked e-mail address.
 
@@ -176,11 +190,12 @@ MAX_REASON = 500
 
 
 class JobActions:
-    """`/jobs/{job_id}/cancel` and `/jobs/{job_id}/retry`."""
+    """`/jobs/{job_id}/cancel`, `/jobs/{job_id}/notify` and `/jobs/{job_id}/retry`."""
 
     def __init__(self, context: ApiContext, renderer: PageRenderer) -> None:
         self._services = context.services
         self._renderer = renderer
+        self._mail_works = context.settings.smtp is not None
 
     async def confirm_cancel(self, request: PageRequest, caller: Caller) -> Response:
         """Ask for confirmation, for readers without scripts."""
@@ -200,6 +215,40 @@ class JobActions:
         if isinstance(done, NotCancelable):
             return self._refused(request, done.view, 409, "not_cancelable")
         return self._go(request, job_id)
+
+    async def ask_address(self, request: PageRequest, caller: Caller) -> Response:
+        """Ask for the address that gets a mail when the job ends, for readers without scripts."""
+        view = await self._existing(request, caller)
+        return self._go(request, view.job.job_id) if view.job.terminal else await self._mail_form(request, caller, view)
+
+    async def notify(self, request: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
+        """Send a mail when the job ends, in the language of the page."""
+        job_id, address = request.path_params["job_id"], fields.get("email", "").strip()
+        try:
+            done = await self._services.control.notify(caller, job_id, address, request.language.code)
+        except InvalidInput as error:
+            view, message = await self._existing(request, caller), input_error(error).message(request.language)
+            return await self._mail_form(request, caller, view, address=address, error=message)
+        if done is None:
+            raise not_found()
+        if isinstance(done, HasEnded):
+            return self._refused(request, done.view, 409, "has_ended")
+        return self._go(request, job_id)
+
+    async def _mail_form(
+        self, request: PageRequest, caller: Caller, view: JobView, *, address: str = "", error: str = ""
+    ) -> Response:
+        return self._renderer.page(
+            request,
+            "jobs/notify.html",
+            400 if error else 200,
+            job=view.job,
+            display_state=display_state(view.job.status, self._services.reads.phase(view)),
+            mail_to=mail_receiver(await self._services.reads.of(caller).subscriptions(view.job.job_id)),
+            mail_works=self._mail_works,
+            address=address,
+            error=error,
+        )
 
     async def retry(self, request: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
         """Run a job again as a new one, and redirect to it."""

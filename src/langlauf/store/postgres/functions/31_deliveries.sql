@@ -259,3 +259,24 @@ WHERE found.channel <> 'in_app';
 -- query: read_delivery_attempts(message text, most integer) RETURNS SETOF delivery_attempts
 SELECT one.* FROM delivery_attempts AS one WHERE one.org_id = org AND one.notification_id = message
 ORDER BY one.attempt DESC LIMIT most;
+
+-- Adds a subscription to a job, in place of its last one for that channel. False if the job has ended, NULL if there is none. The
+-- lock excludes a concurrent end, which writes the messages.
+CREATE OR REPLACE FUNCTION subscribe(org text, id text, way text, receiver text, its_lane text, its_language text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    found_job record;
+BEGIN
+    SELECT coalesce(job_name, job::text) AS job_id, finished_at INTO found_job FROM job_rows
+    WHERE org_id = org AND job = key_of(id) FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    ELSIF found_job.finished_at IS NOT NULL THEN
+        RETURN false;
+    END IF;
+    INSERT INTO job_wishes (org_id, job_id, channel, target, lane, language)
+    VALUES (org, found_job.job_id, way, receiver, its_lane, its_language)
+    ON CONFLICT (job_id, channel, org_id) DO UPDATE
+    SET target = excluded.target, lane = excluded.lane, language = excluded.language;
+    RETURN true;
+END $$;

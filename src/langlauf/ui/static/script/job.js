@@ -13,7 +13,7 @@ const alarm = document.getElementById("alarm");
 
 document.documentElement.dataset.scripted = "";
 
-// -- the question before a job is stopped ------------------------------------------------------------------------------
+// -- dialogs: the question before a job is stopped, and the address of a mail ------------------------------------------
 
 document.addEventListener("click", (event) => {
   const opener = event.target.closest?.("[data-opens]");
@@ -27,9 +27,9 @@ document.addEventListener("click", (event) => {
 });
 
 // Focus goes back to where it was; the button may have been drawn anew, or be gone.
-document.getElementById("stop")?.addEventListener("close", () => {
-  (document.querySelector("[data-opens=stop]") ?? main).focus();
-});
+for (const dialog of document.querySelectorAll("dialog")) {
+  dialog.addEventListener("close", () => (document.querySelector(`[data-opens=${dialog.id}]`) ?? main).focus());
+}
 
 // Twice is once.
 document.addEventListener("submit", (event) => {
@@ -158,6 +158,5 @@ document.addEventListener(CHANGED, () => {
   say();
   showNotify();
   notifyOfEnd();
-  const dialog = document.getElementById("stop");
-  if (dialog?.open && !main.dataset.follow) dialog.close();
+  if (!main.dataset.follow) document.querySelector("dialog[open]")?.close();
 });
