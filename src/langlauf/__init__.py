@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from langlauf import views
+    from langlauf.analysis.chunks import source
     from langlauf.analysis.job import Job
     from langlauf.analysis.payload import Result
     from langlauf.analysis.plain_job import PlainJob
@@ -21,6 +22,7 @@ __all__ = [
     "PlainJob",
     "Result",
     "TransientError",
+    "source",
     "views",
 ]
 
@@ -34,6 +36,7 @@ _PLACES = {
     "PlainJob": "langlauf.analysis.plain_job",
     "Result": "langlauf.analysis.payload",
     "TransientError": "langlauf.domain.errors",
+    "source": "langlauf.analysis.chunks",
 }
 
 

@@ -44,7 +44,7 @@ def test_a_large_frame_is_read_in_a_thread(monkeypatch: pytest.MonkeyPatch, larg
         heard = await line.receive()
         sending.join()
         assert isinstance(heard, child_protocol.FunctionReturned)
-        assert await chunk_value(heard) == bytes(payload).decode()
+        assert (await chunk_value(heard)).payload == bytes(payload).decode()
         line.close()
         theirs.close()
 

@@ -14,9 +14,10 @@ import msgspec
 
 from langlauf.analysis.payload import encode, is_small
 from langlauf.analysis.registry import reference_to
-from langlauf.domain.errors import ResultUnstorable
+from langlauf.domain.errors import LanglaufError, ResultUnstorable
 from langlauf.domain.redact import bounded_repr, clean_text, is_secret_name
 from langlauf.domain.text import first_flaw
+from langlauf.domain.trail import MOST_SOURCES, TRAIL, Source, declared_source
 
 _LONGEST_STEP = 200
 #: A width in a format that wastes memory, or that comes from the item.
@@ -144,7 +145,40 @@ def check_chunk_key(key: str) -> str:
         raise ValueError(f"the key of a chunk must be text, not {type(key).__name__}")  # noqa: TRY004 - as other bad input
     if flaw := first_flaw(key):
         raise ResultUnstorable(f"the key of a chunk cannot be stored: {flaw}")
+    if key.startswith(TRAIL):
+        raise ValueError(f"the key of a chunk must not begin with {TRAIL}")
     return key
+
+
+class _RunningChunk:
+    """The chunk of this process, which runs one at a time: a context variable would not reach threads of the chunk."""
+
+    sources: "dict[str, Source] | None" = None
+
+
+@contextlib.contextmanager
+def collected_sources() -> Iterator[dict[str, Source]]:
+    """Collect what a chunk declares in any of its threads."""
+    found = _RunningChunk.sources = {}
+    try:
+        yield found
+    finally:
+        _RunningChunk.sources = None
+
+
+def source(
+    name: str,
+    *,
+    version: str | None = None,
+    hash: str | None = None,  # noqa: A002 - the word for it
+    url: str | None = None,
+) -> None:
+    """Declare a source from a chunk of `job.map`, which has no job: there it is what `job.source` is elsewhere."""
+    declared, found = declared_source(name, version, hash, url), _RunningChunk.sources
+    if found is None:
+        raise LanglaufError("langlauf.source is for chunks of job.map; elsewhere call job.source")
+    if len(found) <= MOST_SOURCES:  # one more than are kept, so that the job learns of it
+        found[declared.key] = declared
 
 
 def _hash(text: str) -> str:

@@ -25,6 +25,7 @@ from langlauf.analysis.payload import (
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
 from langlauf.domain.instant import Instant, to_datetime
+from langlauf.domain.trail import Source, declared_source
 from langlauf.domain.view import View
 
 Item = TypeVar("Item")
@@ -57,6 +58,9 @@ class AsyncAttempt(Protocol):
 
     async def chunk(self, key: str) -> str | None:
         """Return the stored value of a finished chunk as JSON text, or None."""
+
+    async def source(self, source: Source) -> None:
+        """Return when the source is on disk; one that is known changes nothing."""
 
     async def previous(self, match: str) -> str | None:
         """Return the payload of the newest earlier result whose input has these values; all are JSON text."""
@@ -146,6 +150,17 @@ class Job:
         )
         await self._attempt.write(write)
         return result_id
+
+    async def source(
+        self,
+        name: str,
+        *,
+        version: str | None = None,
+        hash: str | None = None,  # noqa: A002 - the word for it
+        url: str | None = None,
+    ) -> None:
+        """Declare what the result is made from, for its provenance. Declaring the same again changes nothing."""
+        await self._attempt.source(declared_source(name, version, hash, url))
 
     async def previous(self, /, **match: Any) -> Any:
         """Return the result of an earlier job: the newest of this org and analysis whose input has these values.

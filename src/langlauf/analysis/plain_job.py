@@ -18,6 +18,7 @@ from langlauf.analysis.payload import decode, encode, encode_views
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
 from langlauf.domain.instant import Instant, to_datetime
+from langlauf.domain.trail import Source, declared_source
 from langlauf.domain.view import View
 
 Item = TypeVar("Item")
@@ -44,6 +45,9 @@ class SyncAttempt(Protocol):
 
     def chunk(self, key: str) -> str | None:
         """Return the stored value of a finished chunk as JSON text, or None."""
+
+    def source(self, source: Source) -> None:
+        """Return when the source is on disk; one that is known changes nothing."""
 
     def previous(self, match: str) -> str | None:
         """Return the payload of the newest earlier result whose input has these values; all are JSON text."""
@@ -131,6 +135,17 @@ class PlainJob:
         )
         self._attempt.write(write)
         return result_id
+
+    def source(
+        self,
+        name: str,
+        *,
+        version: str | None = None,
+        hash: str | None = None,  # noqa: A002 - the word for it
+        url: str | None = None,
+    ) -> None:
+        """Declare what the result is made from, for its provenance. Declaring the same again changes nothing."""
+        self._attempt.source(declared_source(name, version, hash, url))
 
     def previous(self, /, **match: Any) -> Any:
         """Return the result of an earlier job: the newest of this org and analysis whose input has these values.

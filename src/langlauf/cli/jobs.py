@@ -231,9 +231,16 @@ def provenance(client: Client, job_id: str, *, prov: bool, as_json: bool) -> Non
         return
     code = facts["code"] or {}
     shown = {**facts, **{f"code {name}": value for name, value in code.items() if name != "analysis"}}
-    hidden = ("code", "input", "attempts", "result_seq")
+    hidden = ("code", "input", "attempts", "sources", "sources_complete", "result_seq")
     rows = [(name, plain(str(value))) for name, value in shown.items() if name not in hidden and value is not None]
+    rows += [("source", plain(_source_text(source))) for source in facts["sources"]]
+    if not facts["sources_complete"]:
+        rows.append(("source", "and others, which are not kept"))
     print_table(("FACT", "VALUE"), rows)
+
+
+def _source_text(source: dict[str, str | None]) -> str:
+    return " ".join(source[name] or "" for name in ("name", "version", "hash", "url") if source[name])
 
 
 @click.command()

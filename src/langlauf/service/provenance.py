@@ -12,6 +12,7 @@ from langlauf.domain.instant import Instant, to_text
 from langlauf.domain.job import JobRecord
 from langlauf.domain.read_models import ResultView
 from langlauf.domain.redact import redact_json
+from langlauf.domain.trail import TrailEntry, is_complete, sources_in
 from langlauf.store.protocol import JobReads, Store
 
 _MOST_EVENTS = 100_000
@@ -42,7 +43,8 @@ class Provenances:
             return None
         asked = await reads.payload(view.job.job_id)
         events = await reads.events(view.job.job_id, after=0, limit=_MOST_EVENTS)
-        return await run_in_thread(_document, view.job, found, asked, events, await self.code(view.job))
+        trail = await reads.trail(view.job.job_id)
+        return await run_in_thread(_document, view.job, found, asked, events, trail, await self.code(view.job))
 
     async def code(self, job: JobRecord) -> CodeVersion | None:
         """Return the code that ran a job, where that is known."""
@@ -57,7 +59,12 @@ def citation(job: JobRecord, code: CodeVersion | None, result_id: str) -> str:
 
 
 def _document(
-    job: JobRecord, found: ResultView, asked: str | None, events: list[Event], code: CodeVersion | None
+    job: JobRecord,
+    found: ResultView,
+    asked: str | None,
+    events: list[Event],
+    trail: list[TrailEntry],
+    code: CodeVersion | None,
 ) -> dict[str, Any]:
     snapshot, payload = found.requested, found.delivered.payload
     attempts = _attempts(events)
@@ -75,6 +82,8 @@ def _document(
         "code": None if code is None else msgspec.to_builtins(code),
         "input": None if asked is None else redact_json(msgspec.json.decode(asked)),
         "input_hash": job.request_payload_hash,
+        "sources": [msgspec.to_builtins(source) for source in sources_in(trail)],
+        "sources_complete": is_complete(trail),
         "queued_at": to_text(job.queued_at),
         "started_at": _time(job.started_at),
         "finished_at": _time(job.finished_at),
@@ -132,6 +141,13 @@ def prov_json(facts: dict[str, Any]) -> dict[str, Any]:
             "ll:python": code["python"],
             "ll:host": code["host"],
         }
+    for number, source in enumerate(facts["sources"], start=1):
+        entity[f"ll:source{number}"] = {
+            "prov:type": "ll:Source",
+            "prov:label": source["name"],
+            **{f"ll:{name}": source[name] for name in ("version", "hash", "url") if source[name] is not None},
+        }
+        used[f"_:source{number}"] = {"prov:activity": job, "prov:entity": f"ll:source{number}"}
     if (who := facts["requested_by_user_id"] or facts["api_key_id"]) is not None:
         agent["ll:requester"] = {"prov:type": "prov:Agent", "ll:id": who}
     activity = {"prov:startTime": facts["started_at"] or facts["queued_at"], "ll:analysis": facts["analysis"]}

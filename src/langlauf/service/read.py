@@ -38,6 +38,7 @@ from langlauf.domain.read_models import (
 from langlauf.domain.result import PayloadSource, Snapshot
 from langlauf.domain.schedule import Schedule
 from langlauf.domain.state import Status
+from langlauf.domain.trail import TrailEntry
 from langlauf.service.estimates import Estimates
 from langlauf.service.pauses import Pauses
 from langlauf.service.single_flight import BatchedReads
@@ -254,6 +255,9 @@ class OneJobReads:
 
     async def overview(self, *, since: Instant, most: int) -> Overview:  # noqa: ARG002 - no figure counts it
         return EMPTY_OVERVIEW
+
+    async def trail(self, job_id: str) -> list[TrailEntry]:
+        return await self._tenant.trail(job_id) if job_id == self._job_id else []
 
     async def chunk_count(self, job_id: str, *, most: int) -> int:
         return await self._tenant.chunk_count(job_id, most=most) if job_id == self._job_id else 0

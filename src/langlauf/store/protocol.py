@@ -46,6 +46,7 @@ from langlauf.domain.result import PayloadSource, ReferencedPayloads, Snapshot
 from langlauf.domain.retention import HoldRequest, ResultGone, RetentionPolicy, RetentionReport
 from langlauf.domain.schedule import Schedule
 from langlauf.domain.state import Status
+from langlauf.domain.trail import TrailEntry
 from langlauf.store.admin import AccessStore, DutyStore, OrgStore, WorkerStore
 from langlauf.store.blobs.large import LargePayloads
 from langlauf.store.blobs.owner import StoreIdentity
@@ -98,6 +99,9 @@ class JobReads(Protocol):
 
     async def chunks(self, job_id: str, keys: Sequence[str]) -> dict[str, str]:
         """Return the stored values of those chunks that are finished, as JSON text by key."""
+
+    async def trail(self, job_id: str) -> list[TrailEntry]:
+        """Return what is kept about how a job came about, beside its fields."""
 
     async def chunk_count(self, job_id: str, *, most: int) -> int:
         """Return how many finished chunks of a job are stored, counted up to a limit."""

@@ -24,6 +24,7 @@ from langlauf.domain.read_models import JobView, ResultView, StatusView
 from langlauf.domain.result import SMALL_PAYLOAD, PayloadSource, Snapshot
 from langlauf.domain.schedule import Schedule
 from langlauf.domain.state import Status
+from langlauf.domain.trail import TrailEntry
 from langlauf.store.blobs.large import LargePayloads, is_blob
 from langlauf.store.blobs.payloads import unavailable
 from langlauf.store.bounded_scan import FIRST, LONGEST_MESSAGE, Position, unread_walk
@@ -87,6 +88,9 @@ class BaseTenantReads(ABC):
             some = list(keys[start : start + _KEYS_AT_ONCE])
             found |= map(tuple, await self._ask("read_chunks", job_id=job_id, keys=some))
         return found
+
+    async def trail(self, job_id: str) -> list[TrailEntry]:
+        return [TrailEntry(*row) for row in await self._ask("read_trail", job_id=job_id)]
 
     async def chunk_count(self, job_id: str, *, most: int) -> int:
         rows = await self._ask("read_chunk_count", job_id=job_id, most=most)

@@ -14,6 +14,7 @@ from langlauf.analysis.registry import Analysis
 from langlauf.clock import monotonic
 from langlauf.domain.attempt import Checkpoint, Claim, Partial, Progress, WriteResult
 from langlauf.domain.errors import StaleAttempt, StoreUnavailable
+from langlauf.domain.trail import MOST_SOURCES, SOURCES, SOURCES_FULL, Source
 from langlauf.settings import Settings
 from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.telemetry.tracing import TraceSpan, is_tracing, now_ns, record_span, start_span, trace_from
@@ -86,6 +87,9 @@ class RunningAttempt:
         self.asked_at = self._renewed_at = asked_at
         self._processes: set[ChildProcess] = set()
         self._writing = asyncio.Semaphore(_MOST_WRITING)
+        #: keys of the sources that the job has declared, and whether those of earlier attempts are among them
+        self._sources: set[str] = set()
+        self._sources_read = False
         #: the limit that the job is known to have reached
         self._reached = WriteResult.WRITTEN
 
@@ -213,6 +217,21 @@ class RunningAttempt:
     async def chunks(self, keys: Sequence[str]) -> dict[str, str]:
         """Return the stored values of finished chunks by key."""
         return await self._retrying(lambda: self._store.tenant(self.org_id).chunks(self.job_id, keys))
+
+    async def source(self, source: Source) -> None:
+        """Store a source that the function declares; one beyond the limit only leaves a note that there are more."""
+        if not self._sources_read:
+            stored = await self._retrying(lambda: self._store.tenant(self.org_id).trail(self.job_id))
+            self._sources.update(entry.key for entry in stored if entry.key.startswith(SOURCES))
+            self._sources_read = True
+        if source.key in self._sources or SOURCES_FULL in self._sources:
+            return
+        full = len(self._sources) >= MOST_SOURCES
+        if full:
+            log_event(LogEvent.JOB_LIMIT_REACHED, logging.WARNING, limit="sources", about=self)
+        key, payload = (SOURCES_FULL, "true") if full else (source.key, source.payload)
+        self._sources.add(key)
+        await self.write(Checkpoint(key=key, payload=payload))
 
     async def previous(self, match: str) -> str | None:
         """Return the result of an earlier job with these values, or None."""

@@ -12,6 +12,7 @@ from langlauf.domain.errors import LanglaufError, PayloadUnavailable, TransientE
 from langlauf.domain.health import WorkerReport
 from langlauf.domain.instant import Instant
 from langlauf.domain.read_models import JobView, PastRun, ResultView
+from langlauf.domain.trail import TrailEntry
 
 #: Bounds of the search: inputs compared per step, and steps.
 RUNS_AT_ONCE = 50
@@ -26,6 +27,8 @@ class AttemptReads(Protocol):
     async def chunk(self, job_id: str, key: str) -> str | None: ...
 
     async def chunks(self, job_id: str, keys: Sequence[str]) -> dict[str, str]: ...
+
+    async def trail(self, job_id: str) -> list[TrailEntry]: ...
 
     async def completed(self, analysis: str, *, before: tuple[Instant, str] | None, limit: int) -> list[PastRun]: ...
 

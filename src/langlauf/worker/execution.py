@@ -24,6 +24,7 @@ from langlauf.worker.loop_guard import LoopBlocked, contain, enter_attempt
 from langlauf.worker.processes.child_protocol import (
     ChildReply,
     ChildRequest,
+    DeclareSource,
     FindPrevious,
     FromChild,
     FunctionEnd,
@@ -201,8 +202,7 @@ class ProcessExecution:
                 return await _values_reply(await self._attempt.previous(json_text(request.match)))
             if isinstance(request, MapChunks):
                 return await _values_reply(*await self._map(request))
-            large = not isinstance(request, ReportProgress) and is_large(request.payload)
-            await self._attempt.write(await run_in_thread(_write_of, request) if large else _write_of(request))
+            await self._write(request)
         except StaleAttempt:
             return WriteReply(refused=True)
         except ProcessDied:
@@ -210,6 +210,13 @@ class ProcessExecution:
         except Exception as error:  # noqa: BLE001 - the function gets the error, and may handle it
             return RequestFailed(failure_of(error, ()))
         return WriteReply()
+
+    async def _write(self, request: ReportProgress | ReportPartial | SaveChunk | DeclareSource) -> None:
+        if isinstance(request, DeclareSource):
+            await self._attempt.source(request.source)
+            return
+        large = not isinstance(request, ReportProgress) and is_large(request.payload)
+        await self._attempt.write(await run_in_thread(_write_of, request) if large else _write_of(request))
 
     async def _map(self, request: MapChunks) -> list[str]:
         items = await run_in_thread(_texts, request.items) if is_large(*request.items) else _texts(request.items)

@@ -4,13 +4,14 @@ import asyncio
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from langlauf.analysis.chunks import STEP_INTERVAL, Chunks, clean_step, format_step
 from langlauf.analysis.payload import decode, run_in_thread
 from langlauf.clock import monotonic
 from langlauf.domain.attempt import Checkpoint, Progress
 from langlauf.domain.errors import LanglaufError
+from langlauf.domain.trail import Source
 from langlauf.worker.failure import error_from
 from langlauf.worker.processes.child_protocol import (
     FromChild,
@@ -22,6 +23,13 @@ from langlauf.worker.processes.child_protocol import (
     raw_json,
 )
 from langlauf.worker.processes.process import ChildProcess
+
+
+class ChunkValue(NamedTuple):
+    """What came of a chunk: its value as JSON text, and the sources that it declared."""
+
+    payload: str
+    sources: Sequence[Source]
 
 
 class ChunkAttempt(Protocol):
@@ -44,17 +52,18 @@ class Executor(Protocol):
     async def parallel(self) -> int:
         """Return how many chunks of one map to have under way now."""
 
-    async def compute(self, chunk: RunChunk, attempt: ChunkAttempt) -> str:
-        """Return the value of a chunk as JSON text; raises `AnalysisError` or `ProcessDied`."""
+    async def compute(self, chunk: RunChunk, attempt: ChunkAttempt) -> ChunkValue:
+        """Return the value of a chunk; raises `AnalysisError` or `ProcessDied`."""
 
     async def close(self) -> None:
         """Release connections and processes."""
 
 
-async def chunk_value(end: FromChild) -> str:
-    """Return the value of a chunk that ended as JSON text, or raise the error of its function."""
+async def chunk_value(end: FromChild) -> ChunkValue:
+    """Return the value of a chunk that ended, or raise the error of its function."""
     if isinstance(end, FunctionReturned):
-        return await run_in_thread(json_text, end.payload) if is_large(end.payload) else json_text(end.payload)
+        large = is_large(end.payload)
+        return ChunkValue(await run_in_thread(json_text, end.payload) if large else json_text(end.payload), end.sources)
     raise error_from(end.failure) if isinstance(end, FunctionRaised) else LanglaufError(f"a chunk ended with {end}")
 
 
@@ -69,7 +78,7 @@ class LocalExecutor:
         """Return the number of processes for chunks."""
         return self._parallel
 
-    async def compute(self, chunk: RunChunk, attempt: ChunkAttempt) -> str:
+    async def compute(self, chunk: RunChunk, attempt: ChunkAttempt) -> ChunkValue:
         """Compute a chunk when a slot is free; concurrent maps take turns."""
         async with self._slots, attempt.process() as process:
             await process.send(chunk)
@@ -92,6 +101,9 @@ class MapAttempt(ChunkAttempt, Protocol):
 
     def start_chunk(self, key: str) -> None:
         """Note that a chunk is about to be computed."""
+
+    async def source(self, source: Source) -> None:
+        """Store a source; returns once it is on disk."""
 
     async def write(self, write: Checkpoint | Progress) -> None:
         """Write; returns once it is on disk."""
@@ -137,7 +149,9 @@ class ParallelMap:
             key = self._missing.popleft()
             try:
                 self._attempt.start_chunk(key)
-                payload = await self._executor.compute(self._chunk(key), self._attempt)
+                payload, sources = await self._executor.compute(self._chunk(key), self._attempt)
+                for source in sources:  # before the chunk, which is not computed again once it is stored
+                    await self._attempt.source(source)
                 await self._attempt.write(Checkpoint(key=key, payload=payload))
                 self._found[key] = payload
                 await self._report(key)

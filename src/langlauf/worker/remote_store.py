@@ -34,6 +34,7 @@ from langlauf.domain.health import WorkerReport
 from langlauf.domain.instant import Instant
 from langlauf.domain.outcome import Completed, Released
 from langlauf.domain.read_models import JobView, PastRun, ResultView
+from langlauf.domain.trail import TrailEntry
 from langlauf.hints import Hints
 from langlauf.worker.attempt_store import AttemptReads
 from langlauf.worker.process_protocol import (
@@ -72,6 +73,7 @@ _VERBS = {
     "job": _verb(tuple[str, str], JobView | None),
     "chunk": _verb(tuple[str, str, str], str | None),
     "chunks": _verb(tuple[str, str, list[str]], dict[str, str]),
+    "trail": _verb(tuple[str, str], list[TrailEntry]),
     "completed": _verb(tuple[str, str, tuple[Instant, str] | None, int], list[PastRun]),
     "result": _verb(tuple[str, str, bool], ResultView | None),
     "code": _verb(tuple[list[CodeVersion]], None),
@@ -167,6 +169,9 @@ class _RemoteReads:
 
     async def chunks(self, job_id: str, keys: Sequence[str]) -> dict[str, str]:
         return cast("dict[str, str]", await self._call("chunks", self._org_id, job_id, keys))
+
+    async def trail(self, job_id: str) -> list[TrailEntry]:
+        return cast("list[TrailEntry]", await self._call("trail", self._org_id, job_id))
 
     async def completed(self, analysis: str, *, before: tuple[Instant, str] | None, limit: int) -> list[PastRun]:
         return cast("list[PastRun]", await self._call("completed", self._org_id, analysis, before, limit))
@@ -278,6 +283,9 @@ class StoreServer:
 
     async def _chunks(self, org_id: str, job_id: str, keys: list[str]) -> dict[str, str]:
         return await self._store.tenant(org_id).chunks(job_id, keys)
+
+    async def _trail(self, org_id: str, job_id: str) -> list[TrailEntry]:
+        return await self._store.tenant(org_id).trail(job_id)
 
     async def _completed(
         self, org_id: str, analysis: str, before: tuple[Instant, str] | None, limit: int

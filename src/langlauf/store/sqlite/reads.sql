@@ -155,8 +155,15 @@ SELECT chunk_key, payload FROM job_chunks
 WHERE org_id = :org_id AND job_id = :job_id AND chunk_key IN (SELECT value FROM json_each(:keys))
 
 -- name: read_chunk_count
--- Counted up to a limit.
-SELECT count(*) FROM (SELECT 1 FROM job_chunks WHERE org_id = :org_id AND job_id = :job_id LIMIT :most)
+-- Counted up to a limit, without the trail.
+SELECT count(*) FROM (SELECT 1 FROM job_chunks WHERE org_id = :org_id AND job_id = :job_id
+    AND NOT (chunk_key >= 'langlauf:' AND chunk_key < 'langlauf;') LIMIT :most)
+
+-- name: read_trail
+-- The keys of a trail begin with langlauf: and a semicolon is the character behind that colon.
+SELECT chunk_key, payload, created_at FROM job_chunks
+WHERE org_id = :org_id AND job_id = :job_id AND chunk_key >= 'langlauf:' AND chunk_key < 'langlauf;'
+ORDER BY created_at, row
 
 -- name: read_reruns
 -- Jobs that repeat a job, or started from its input, the newest first; numbers of rows rise with time.

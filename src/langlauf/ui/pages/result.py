@@ -17,6 +17,7 @@ from langlauf.domain.read_models import JobView, ResultView
 from langlauf.domain.redact import redact_json
 from langlauf.domain.result import Snapshot
 from langlauf.domain.retention import ResultGone
+from langlauf.domain.trail import sources_in
 from langlauf.problems import not_found
 from langlauf.service.provenance import citation
 from langlauf.service.read import CallerReads
@@ -99,6 +100,7 @@ class ResultPage:
             asked=_input_excerpt(asked, request.language),
             api=f"{self._context.links(request.http).result(delivered.result_id)}?view={REQUESTED}",
             code=code,
+            sources=sources_in(await reads.trail(job.job_id)),
             citation=citation(job, code, delivered.result_id),
             provenance=f"{self._context.links(request.http).result(delivered.result_id)}/provenance",
             **self._times(job, delivered, request.language),

@@ -29,7 +29,7 @@ from langlauf.worker.dask.chunk_server import (
     run_chunk,
 )
 from langlauf.worker.dask.heartbeat import HeartbeatSender
-from langlauf.worker.parallel_map import ChunkAttempt, chunk_value
+from langlauf.worker.parallel_map import ChunkAttempt, ChunkValue, chunk_value
 from langlauf.worker.processes.child_protocol import RunChunk
 from langlauf.worker.processes.process import ProcessDied
 
@@ -175,8 +175,8 @@ class DaskExecutor:
         session = await self._connection.session()
         return max(_LEAST, _PER_THREAD * session.threads)
 
-    async def compute(self, chunk: RunChunk, attempt: ChunkAttempt) -> str:
-        """Return the value of a chunk as JSON text."""
+    async def compute(self, chunk: RunChunk, attempt: ChunkAttempt) -> ChunkValue:
+        """Return the value of a chunk."""
         module, _, name = chunk.function.partition(":")
         if module == "__main__":
             raise PermanentError(

@@ -26,14 +26,15 @@ from typing import Any
 
 import msgspec
 
-from langlauf.analysis.chunks import Chunks
-from langlauf.analysis.payload import EncodedResult, encode, encode_result
+from langlauf.analysis.chunks import Chunks, collected_sources
+from langlauf.analysis.payload import encode, encode_result
 from langlauf.analysis.plain_job import PlainJob, finished
 from langlauf.analysis.registry import resolve
 from langlauf.analysis.schema import input_type
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
 from langlauf.domain.errors import AnalysisError, StaleAttempt
 from langlauf.domain.outcome import Failure
+from langlauf.domain.trail import Source
 from langlauf.worker import processes
 from langlauf.worker.failure import error_from, failure_of
 from langlauf.worker.processes.child_protocol import (
@@ -44,6 +45,7 @@ from langlauf.worker.processes.child_protocol import (
     ChildReply,
     ChildRequest,
     ChildTask,
+    DeclareSource,
     FindPrevious,
     FunctionEnd,
     FunctionRaised,
@@ -164,8 +166,7 @@ def _run(connection: ChildConnection, task: ChildTask) -> FunctionEnd:
     transient = ()
     try:
         transient = tuple(_import(reference) for reference in task.transient)
-        end = _call(connection, task)
-        return FunctionReturned(payload=raw_json(end.payload), summary=raw_json(end.summary), views=raw_json(end.views))
+        return _call(connection, task)
     except StaleAttempt:
         return AttemptStale()
     except WorkerGone:
@@ -176,17 +177,20 @@ def _run(connection: ChildConnection, task: ChildTask) -> FunctionEnd:
         return FunctionRaised(failure=_failure(error, transient))
 
 
-def _call(connection: ChildConnection, task: ChildTask) -> EncodedResult:
+def _call(connection: ChildConnection, task: ChildTask) -> FunctionReturned:
     function = _import(task.function)
     if isinstance(task, RunChunk):
-        return EncodedResult(encode(finished(function(msgspec.json.decode(task.item))), task.largest_result))
+        with collected_sources() as sources:
+            payload = encode(finished(function(msgspec.json.decode(task.item))), task.largest_result)
+        return FunctionReturned(payload=raw_json(payload), sources=list(sources.values()))
     values = msgspec.structs.asdict(msgspec.json.decode(task.input, type=_input_type(task.function, task.name)))
     attempt = ChildAttempt(connection, task)
     try:
         result = function(PlainJob(attempt), **values)
     finally:
         attempt.close()
-    return encode_result(result, task.largest_result)
+    end = encode_result(result, task.largest_result)
+    return FunctionReturned(payload=raw_json(end.payload), summary=raw_json(end.summary), views=raw_json(end.views))
 
 
 def _import(reference: str) -> Any:
@@ -254,6 +258,10 @@ class ChildAttempt:
     def chunk(self, key: str) -> str | None:
         """Return the stored value of a finished chunk as JSON text, or None."""
         return self._value(LoadChunk(key))
+
+    def source(self, source: Source) -> None:
+        """Store a source; returns once it is on disk."""
+        self._request(DeclareSource(source))
 
     def previous(self, match: str) -> str | None:
         """Return the result of an earlier job with these values as JSON text, or None."""

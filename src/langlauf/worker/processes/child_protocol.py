@@ -12,6 +12,7 @@ import msgspec
 from langlauf.analysis.payload import LARGE_TEXT, run_in_thread
 from langlauf.domain.instant import Instant
 from langlauf.domain.outcome import Failure
+from langlauf.domain.trail import Source
 
 _LENGTH = struct.Struct("!Q")
 _NOTHING = msgspec.Raw(b"null")
@@ -70,8 +71,10 @@ class FunctionReturned(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """From a process: the function returned. `reusable` unless it left threads or processes behind."""
 
     payload: msgspec.Raw
-    summary: msgspec.Raw
+    summary: msgspec.Raw = _NOTHING
     views: msgspec.Raw = _NOTHING
+    #: what a chunk declared; an analysis declares by itself
+    sources: list[Source] = []
     reusable: bool = True
 
 
@@ -115,6 +118,12 @@ class SaveChunk(msgspec.Struct, frozen=True, tag=True):
     payload: msgspec.Raw
 
 
+class DeclareSource(msgspec.Struct, frozen=True, tag=True):
+    """From a process: store a source."""
+
+    source: Source
+
+
 class LoadChunk(msgspec.Struct, frozen=True, tag=True):
     """From a process: return the stored value of a chunk."""
 
@@ -156,7 +165,7 @@ class RequestFailed(msgspec.Struct, frozen=True, tag=True):
 
 ChildTask = RunAnalysis | RunChunk
 FunctionEnd = FunctionReturned | FunctionRaised | AttemptStale
-ChildRequest = ReportProgress | ReportPartial | SaveChunk | LoadChunk | FindPrevious | MapChunks
+ChildRequest = ReportProgress | ReportPartial | SaveChunk | DeclareSource | LoadChunk | FindPrevious | MapChunks
 ChildReply = WriteReply | ValuesReply | RequestFailed
 ToChild = LoadApplication | ChildTask | CancelRequested | ChildReply
 FromChild = ApplicationLoaded | ChildRequest | FunctionEnd

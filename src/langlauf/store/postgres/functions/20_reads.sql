@@ -82,9 +82,18 @@ SELECT one.payload FROM job_chunks AS one WHERE one.org_id = org AND one.job_id 
 SELECT one.chunk_key, one.payload FROM job_chunks AS one
 WHERE one.org_id = org AND one.job_id = id AND one.chunk_key = ANY (keys);
 
--- Stored chunks of a job, counted up to `most`.
+-- Stored chunks of a job, without the trail, counted up to `most`.
 -- query: read_chunk_count(id text, most integer) RETURNS bigint
-SELECT count(*) FROM (SELECT 1 FROM job_chunks AS one WHERE one.org_id = org AND one.job_id = id LIMIT most) AS counted;
+SELECT count(*) FROM (
+    SELECT 1 FROM job_chunks AS one
+    WHERE one.org_id = org AND one.job_id = id AND NOT (one.chunk_key >= 'langlauf:' AND one.chunk_key < 'langlauf;')
+    LIMIT most) AS counted;
+
+-- The keys of a trail begin with langlauf: and a semicolon is the character behind that colon.
+-- query: read_trail(id text) RETURNS TABLE (chunk_key text, payload text, created_at bigint)
+SELECT one.chunk_key, one.payload, one.created_at FROM job_chunks AS one
+WHERE one.org_id = org AND one.job_id = id AND one.chunk_key >= 'langlauf:' AND one.chunk_key < 'langlauf;'
+ORDER BY one.created_at, one.chunk_key;
 
 -- Jobs that repeat a job, or started from its input, the newest first.
 -- query: read_reruns(id text, most integer) RETURNS SETOF job_views
