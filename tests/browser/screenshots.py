@@ -43,6 +43,7 @@ PAGES: Mapping[str, Address] = {
     "errors": lambda _: "/errors",
     "inbox": lambda _: "/inbox",
     "schedules": lambda _: "/schedules",
+    "schedules_add": lambda _: "/schedules?analysis=single",
     "webhooks": lambda _: "/webhooks",
     "ops": lambda _: "/ops",
     "ops_workers": lambda _: "/ops/workers",

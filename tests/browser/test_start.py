@@ -66,6 +66,26 @@ def job_id(page: Page) -> str:
     return page.url.partition("/jobs/")[2].partition("?")[0]
 
 
+def test_a_start_and_a_schedule_are_in_the_zone_of_the_reader(tab: OpenTab, site: Live) -> None:
+    """The form says which zone that is, and sends it; a new schedule has it already."""
+    page = tab(timezone_id="America/New_York")
+    page.goto(FORM)
+    page.get_by_label("Region").fill("Bern")
+    page.get_by_text("More options").click()
+    expect(page.locator("[id='hint-option.run_at']")).to_contain_text("In your time zone: Eastern")
+    page.get_by_label("Start at").fill("2096-07-01T06:00")
+    page.get_by_role("button", name="Start", exact=True).last.click()
+    assert site.job(job_id(page))["run_at"] == "2096-07-01T10:00:00Z"
+    page.goto("/schedules?analysis=survey")
+    expect(page.get_by_label("Time zone")).to_have_value("America/New_York")
+    page.get_by_label("Name", exact=True).fill("winter")
+    page.get_by_label("Times of the clock").fill("0 6 * * *")
+    page.get_by_label("Region").fill("Bern")
+    page.get_by_role("button", name="Add schedule").last.click()
+    expect(page.get_by_role("heading", name="winter")).to_be_in_viewport()
+    assert site.http.get("/analyze/schedules/winter").json()["schedule"]["zone"] == "America/New_York"
+
+
 def test_a_job_is_started_by_keyboard_alone(page: Page, site: Live) -> None:
     """From the skip link to the job's page."""
     page.goto(FORM)

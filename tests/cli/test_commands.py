@@ -239,6 +239,8 @@ def test_a_job_can_be_submitted_for_later(langlauf: Commands, client: Client) ->
         ("today 6:00", "2026-03-10 06:00"),
         ("Tomorrow 23:59", "2026-03-11 23:59"),
         ("2027-01-31 06:00", "2027-01-31 06:00"),
+        ("23:59:30", "2026-03-10 23:59:30"),
+        ("2h", "2026-03-10 14:00"),
     ],
 )
 def test_times_without_a_zone_are_of_this_machine(text: str, expected: str) -> None:

@@ -4,15 +4,23 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.live import Live, live
-from tests.ui.forms import FROM_HERE
+from langlauf import Job
+from tests.support.live import Live, live, sample_app
+from tests.ui.forms import FROM_HERE, fill, form_fields
 from tests.ui.html_page import assert_page
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    """A server with the sample analyses."""
-    with live(tmp_path_factory.mktemp("schedules"), LANGLAUF_MAX_RUNNING="4") as running:
+    """A server with the sample analyses, and one with a title."""
+    app = sample_app()
+
+    @app.analysis(title="Survey of a region")
+    async def survey(job: Job, region: str, years: int = 3) -> dict[str, str]:
+        """Return the region."""
+        return {"region": region}
+
+    with live(tmp_path_factory.mktemp("schedules"), app, LANGLAUF_MAX_RUNNING="4") as running:
         yield running
 
 
@@ -58,6 +66,57 @@ def test_forms_run_pause_resume_and_remove(server: Live, org: str) -> None:
     assert "Nothing is planned." not in server.http.get("/schedules", headers=headers).text
     _send(server, org, "morning/remove")
     assert server.http.get("/analyze/schedules", headers=headers).json()["schedules"] == []
+
+
+def test_a_form_adds_a_schedule(server: Live, org: str) -> None:
+    """With the fields of the chosen analysis; it leads to the new schedule, which has the title of its analysis."""
+    headers = {"X-Org-Id": org}
+    data = fill(server, "/schedules?analysis=survey", headers, region="Bern") | {
+        "option.name": "winter",
+        "option.cron": "30 6 * * 1",
+        "option.zone": "Europe/Zurich",
+        "option.missed": "none",
+    }
+    sent = server.http.post("/schedules", data=data, headers={**FROM_HERE, **headers}, follow_redirects=False)
+    assert sent.status_code == 303, sent.text
+    assert sent.headers["location"].endswith("/schedules#s-winter")
+    made = server.http.get("/analyze/schedules/winter", headers=headers).json()["schedule"]
+    assert (made["analysis"], made["input"]["region"], made["cron"]) == ("survey", "Bern", "30 6 * * 1")
+    assert (made["zone"], made["overlap"], made["missed"]) == ("Europe/Zurich", "skip", "none")
+    assert "Survey of a region" in assert_page(server.http.get("/schedules", headers=headers)).text
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "german"),
+    [
+        ({"option.name": ""}, "option.name", "Pflicht"),
+        ({"option.name": "two words"}, "option.name", "Muster"),
+        ({"option.name": "taken"}, "option.name", "schon einen Zeitplan"),
+        ({"option.cron": ""}, "option.cron", "entweder Uhrzeiten oder einen Abstand"),
+        ({"option.every_seconds": "1h"}, "option.cron", "entweder Uhrzeiten oder einen Abstand"),
+        ({"option.cron": "every day"}, "option.cron", "fünf Felder"),
+        ({"option.cron": "", "option.every_seconds": "often"}, "option.every_seconds", "Dauer wie 30m"),
+        ({"option.cron": "", "option.every_seconds": "0.1"}, "option.every_seconds", "zwischen einer Sekunde"),
+        ({"option.zone": "Mars/Olympus"}, "option.zone", "Diese Zeitzone gibt es nicht"),
+        ({"option.missed": "maybe"}, "option.missed", "once"),
+        ({"in.region": ""}, "in.region", "Pflicht"),
+    ],
+)
+def test_errors_of_the_form_stand_at_their_field(
+    server: Live, org: str, fields: dict[str, str], field: str, german: str
+) -> None:
+    """In the reader's language, with a link to the field; what was typed stays, and nothing is added."""
+    _add(server, org, name="taken")
+    headers = {"X-Org-Id": org, "Accept-Language": "de"}
+    data = fill(server, "/schedules?analysis=survey", headers, region="Bern")
+    data |= {"option.name": "new", "option.cron": "0 6 * * *", **fields}
+    sent = server.http.post("/schedules", data=data, headers={**FROM_HERE, **headers})
+    assert sent.status_code == 400
+    page = assert_page(sent, status=400)
+    assert f"#{field}" in page.links()
+    assert german in page.text
+    assert form_fields(page)["option.zone"] == data["option.zone"]
+    assert len(server.http.get("/analyze/schedules", headers=headers).json()["schedules"]) == 1
 
 
 def test_the_schedule_of_another_org_is_not_found(server: Live, org: str) -> None:

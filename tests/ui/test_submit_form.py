@@ -1,6 +1,7 @@
 """Starting a job from the page: what is sent becomes a job, once; what is wrong stands beside its entry."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -99,6 +100,24 @@ def test_a_job_can_start_later(server: Live, org: str) -> None:
         assert any(one.get("datetime", "")[:19] == job["run_at"][:19] for one in made.all("time"))
     wrong = refused(send(server, data | {"option.delay_seconds": "", "option.run_at": "tomorrow"}))
     assert "#option.run_at" in wrong.links()
+    both = send(server, data | {"option.run_at": "2096-01-31T06:00"}, {"Accept-Language": "de"})
+    assert "eine Dauer oder eine Zeit" in refused(both).text
+
+
+def test_a_start_is_in_the_zone_of_the_reader(server: Live, org: str) -> None:
+    """A script names the zone; without one it is that of the server, as the page says. An offset of its own stays."""
+    data = fill(server, "/?analysis=survey", {"X-Org-Id": org}) | {"option.allow_duplicate": "on"}
+    local = datetime.fromisoformat("2096-07-01T06:00")
+    for given, zone, expected in (
+        ("2096-07-01T06:00", "America/New_York", "2096-07-01T10:00:00Z"),
+        ("2096-07-01T06:00", "", f"{local.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"),
+        ("2096-07-01T06:00+05:00", "America/New_York", "2096-07-01T01:00:00Z"),
+    ):
+        values = {"in.region": "Bern", "option.run_at": given, "zone": zone}
+        job_id = started(send(server, data | values, {"X-Org-Id": org}))
+        assert server.job(job_id, org)["run_at"] == expected
+    wrong = {"in.region": "Bern", "option.run_at": "2096-07-01T06:00", "zone": "Mars/Olympus"}
+    assert "#option.run_at" in refused(send(server, data | wrong)).links()
 
 
 def test_an_unticked_box_is_no(server: Live) -> None:

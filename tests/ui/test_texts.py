@@ -25,6 +25,7 @@ from langlauf.ui.pages.job_list import AGAIN, CANCEL
 from langlauf.ui.pages.job_timeline import EVENT_FILTERS
 from langlauf.ui.pages.public import PROBLEM_CODES
 from langlauf.ui.pages.result_comparison import ChangeKind
+from langlauf.ui.pages.schedule_form import SCHEDULE_FIELDS
 from langlauf.ui.pages.submit_form import NOTIFY_FIELDS, OPTION_FIELDS
 from langlauf.ui.renderer import NAVIGATION
 from langlauf.ui.views.chart_renderer import ChartTrouble
@@ -58,6 +59,7 @@ def used_keys() -> set[str]:
     keys |= {f"schedules.overlap.{word}" for word in get_args(RunOverlap)}
     keys |= {f"schedules.missed.{word}" for word in get_args(Missed)}
     keys |= {f"schedules.last.{word}" for word in ("skipped", "missed")}
+    keys |= {f"schedules.{option.html_name}{part}" for option, part in product(SCHEDULE_FIELDS, ("", ".text"))}
     keys |= {f"delivery.status.{word}" for word in get_args(DeliveryStatus)}
     keys |= {f"states.next.{face}" for face in faces}
     keys |= {f"{family}.theme.{theme}" for family, theme in product(("nav", "settings"), ("system", *THEMES))}

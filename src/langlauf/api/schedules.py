@@ -51,20 +51,7 @@ class ScheduleHandlers:
         """Add a schedule."""
         refuse_unknown_parameters(request)
         sent: CreateScheduleBody = read_input(CreateScheduleBody, await self._context.body(request, optional=True))
-        new = Schedule(
-            org_id=caller.org_id,
-            name=sent.name,
-            analysis=sent.analysis or "",
-            input=_text(sent.input),
-            cron=sent.cron,
-            every_seconds=_seconds(sent.every_seconds),
-            zone=sent.zone,
-            overlap=sent.overlap,
-            missed=sent.missed,
-            paused=sent.paused,
-            notify=_notify(sent.notify),
-        )
-        made = await as_problem(self._schedules.add(new))
+        made = await as_problem(self._schedules.add(new_schedule(caller.org_id, sent)))
         body = ScheduleResponse(request_id=caller.request_id, schedule=schedule_out(made, shown_runs(made)))
         address = f"{self._context.links(request).base}/schedules/{made.name}"
         return json_response(body, 201, headers={"Location": address})
@@ -108,6 +95,23 @@ class ScheduleHandlers:
         if made is None:
             raise not_found()
         return await self._submitting.accepted(request, caller, made, PreferHeader())
+
+
+def new_schedule(org_id: str, sent: CreateScheduleBody) -> Schedule:
+    """Return a schedule as it was sent, to be checked and stored."""
+    return Schedule(
+        org_id=org_id,
+        name=sent.name,
+        analysis=sent.analysis or "",
+        input=_text(sent.input),
+        cron=sent.cron,
+        every_seconds=_seconds(sent.every_seconds),
+        zone=sent.zone,
+        overlap=sent.overlap,
+        missed=sent.missed,
+        paused=sent.paused,
+        notify=_notify(sent.notify),
+    )
 
 
 async def as_problem(work: Awaitable[T]) -> T:

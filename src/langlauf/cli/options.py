@@ -128,18 +128,26 @@ def _parse_time(_: click.Context, __: click.Parameter, value: str | None) -> dat
         raise click.BadParameter(f"{value!r}: {error}") from None
 
 
-_CLOCK = re.compile(r"(?:(today|tomorrow)\s+)?(\d{1,2}):(\d{2})")
+_CLOCK = re.compile(r"(?:(today|tomorrow)\s+)?(\d{1,2}):(\d{2})(?::(\d{2}))?")
+_FROM_NOW = re.compile(r"[0-9.]+\s*[smhd]")
 
 
 def parse_time(text: str, now: datetime) -> datetime:
-    """Return the time of `18:30`, `tomorrow 6:00`, `2027-01-31 06:00` or RFC 3339; a time alone is the next one."""
-    if match := _CLOCK.fullmatch(text.strip().lower()):
-        day, hour, minute = match.groups()
-        local = now.replace(tzinfo=None, hour=int(hour), minute=int(minute), second=0, microsecond=0)
+    """Return the time of `18:30`, `tomorrow 6:00`, `2h` from now, `2027-01-31 06:00` or RFC 3339.
+
+    A time of day alone is the next one; without a zone a time is one of this machine.
+    """
+    words = text.strip().lower()
+    if match := _CLOCK.fullmatch(words):
+        day, *clock = match.groups()
+        hour, minute, second = (int(part or 0) for part in clock)
+        local = now.replace(tzinfo=None, hour=hour, minute=minute, second=second, microsecond=0)
         if day == "tomorrow" or (day is None and local <= now.replace(tzinfo=None)):
             local += timedelta(days=1)
         return local.astimezone()
+    if _FROM_NOW.fullmatch(words):
+        return now + timedelta(seconds=parse_duration(words))
     try:
         return datetime.fromisoformat(text.strip()).astimezone()
     except ValueError:
-        raise ValueError("give a time like 18:30, tomorrow 6:00 or 2027-01-31 06:00") from None
+        raise ValueError("give a time like 18:30, tomorrow 6:00, 2h or 2027-01-31 06:00") from None

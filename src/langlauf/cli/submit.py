@@ -42,7 +42,7 @@ _SUBMISSION_OPTIONS: tuple[Callable[[Callable[..., None]], Callable[..., None]],
     click.option("--notify-webhook", metavar="URL", help="URL that gets a signed request when the job ends."),
     click.option("--notify-email", metavar="ADDRESS", help="E-mail address that gets a mail when the job ends."),
     click.option("--notify-language", type=click.Choice(["en", "de"]), help="The language of that mail."),
-    time_option("--at", "When it may start: tomorrow 6:00, 18:30, 2027-01-31 06:00, or RFC 3339."),
+    time_option("--at", "When it may start: tomorrow 6:00, 18:30, 2h, 2027-01-31 06:00, or RFC 3339."),
     duration_option("--delay", "How long it waits before it may start."),
     time_option("--start-by", "When it is canceled unless it has started."),
 )

@@ -37,12 +37,13 @@ _LOOKS_BACK = (3_600, 86_400, 32 * 86_400, 367 * 86_400, _MOST_YEARS * 367 * 86_
 
 
 class InvalidSchedule(ValueError):
-    """A schedule that cannot be: the field, and what to give instead."""
+    """A schedule that cannot be: the field, and what to give instead; `code` says the latter to pages."""
 
-    def __init__(self, field: str, message: str) -> None:
+    def __init__(self, field: str, message: str, code: str) -> None:
         super().__init__(message)
         self.field = field
         self.message = message
+        self.code = code
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,26 +83,31 @@ SCHEDULE_FIELDS = Schedule.__struct_fields__
 def check_schedule(one: Schedule, now: Instant) -> None:
     """Raise `InvalidSchedule` where it says no time, two kinds of time, or one that never comes."""
     if (one.cron is None) == (one.every_seconds is None):
-        raise InvalidSchedule("cron", "give either cron or every_seconds")
+        raise InvalidSchedule("cron", "give either cron or every_seconds", "one_time")
     if one.every_seconds is not None and not SHORTEST_INTERVAL <= one.every_seconds <= LONGEST_INTERVAL:
-        raise InvalidSchedule("every_seconds", "give between a second and a year")
+        raise InvalidSchedule("every_seconds", "give between a second and a year", "interval")
     try:
-        _zone(one.zone)
-    except (KeyError, ValueError, OSError):
-        raise InvalidSchedule("zone", f"{one.zone!r} is no time zone; give one like Europe/Zurich") from None
+        time_zone(one.zone)
+    except ValueError as error:
+        raise InvalidSchedule("zone", str(error), "zone") from None
     if one.cron is not None:
         try:
             CronSim(one.cron, datetime.now(UTC))
         except CronSimError as error:
             message = f"{one.cron!r} is no cron expression of five fields, such as 0 6 * * 1-5: {error}"
-            raise InvalidSchedule("cron", message) from None
+            raise InvalidSchedule("cron", message, "cron") from None
         if next_run(one, now) is None:
-            raise InvalidSchedule("cron", f"{one.cron!r} names no time within {_MOST_YEARS} years")
+            message = f"{one.cron!r} names no time within {_MOST_YEARS} years"
+            raise InvalidSchedule("cron", message, "cron_never")
 
 
 @lru_cache(maxsize=256)
-def _zone(name: str) -> ZoneInfo:
-    return ZoneInfo(name)
+def time_zone(name: str) -> ZoneInfo:
+    """Return the zone of a name; raise `ValueError` where there is none."""
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise ValueError(f"{name!r} is no time zone; give one like Europe/Zurich") from None
 
 
 def planned_times(one: Schedule, after: Instant) -> Iterator[Instant]:
@@ -112,7 +118,7 @@ def planned_times(one: Schedule, after: Instant) -> Iterator[Instant]:
         while True:
             yield at
             at += step
-    zone = _zone(one.zone)
+    zone = time_zone(one.zone)
     found = CronSim(one.cron or "", to_datetime(after).astimezone(zone))
     last, limit = after, to_datetime(after) + timedelta(days=366 * _MOST_YEARS)
     try:

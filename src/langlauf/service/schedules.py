@@ -115,7 +115,7 @@ class ScheduleService:
         try:
             check_schedule(replace(one, created_at=one.created_at or now), now)
         except InvalidSchedule as error:
-            raise InvalidInput(error.field, error.message) from None
+            raise InvalidInput(error.field, error.message, error.code) from None
         if one.notify is not None:
             await self._notices.subscriptions(one.org_id, msgspec.json.decode(one.notify, type=NotifyOptions))
         made = replace(

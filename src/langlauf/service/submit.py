@@ -236,10 +236,10 @@ def _read(analysis: Analysis, request: SubmitRequest) -> tuple[str, str | None]:
 def _run_at(request: SubmitRequest, now: Instant) -> Instant | None:
     """Return the time for which the job waits; raise `InvalidInput` where the times contradict each other."""
     if request.run_at is not None and request.delay_seconds is not None:
-        raise InvalidInput("options.async_mode.delay_seconds", "give run_at or delay_seconds, not both")
+        raise InvalidInput("options.async_mode.delay_seconds", "give run_at or delay_seconds, not both", "later_both")
     run_at = after(now, request.delay_seconds) if request.delay_seconds is not None else request.run_at
     if run_at is not None and run_at > after(now, LONGEST_DELAY):
-        raise InvalidInput("options.async_mode.run_at", "a job can wait for a hundred years at most")
+        raise InvalidInput("options.async_mode.run_at", "a job can wait for a hundred years at most", "later_far")
     if request.start_by is not None and request.start_by <= max(now, run_at or now):
         raise InvalidInput("options.async_mode.start_by", "start_by must be in the future, and later than its start")
     return run_at

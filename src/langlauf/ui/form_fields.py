@@ -21,6 +21,8 @@ class FieldKind(StrEnum):
     #: several lines; can also be read from a file
     LONG = "long"
     DATE = "date"
+    #: a date and a time of day, in the reader's zone
+    MOMENT = "moment"
     WHOLE = "whole"
     NUMBER = "number"
     #: a checkbox

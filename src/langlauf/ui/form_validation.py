@@ -21,6 +21,7 @@ ERROR_NAMES = (
     *("https", "port", "inner", "user", "own", "unsigned", "address"),
     *("mail", "mail_domain", "mail_unlisted"),
     *("unknown_near", "duration", "json", "item", "part"),
+    *("later_both", "later_far", "one_time", "interval", "zone", "cron", "cron_never", "taken", "too_many"),
 )
 
 

@@ -145,6 +145,9 @@ def _schedule_routes(context: ApiContext, renderer: PageRenderer) -> list[Route]
     missing = "missing.schedule"
     return [
         renderer.tenant_page("/schedules", pages.show, missing="missing.page"),
+        renderer.tenant_form(
+            "/schedules", pages.add, scope=Scope.SUBMIT, missing="missing.page", max_bytes=context.settings.max_body
+        ),
         *(renderer.tenant_form(path, act, scope=Scope.SUBMIT, missing=missing) for path, act in forms.items()),
         # A reload or a change of language sends GET to the address of a form.
         *(renderer.tenant_page(path, pages.redirect_to_page, missing=missing) for path in forms),

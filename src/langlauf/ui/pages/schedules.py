@@ -1,4 +1,4 @@
-"""`/schedules`: what runs again and again, its last and next runs, and forms to pause, run and remove it.
+"""`/schedules`: what runs again and again, its last and next runs, and forms to add, pause, run and remove it.
 
 Every form works without a script; times are shown in the reader's zone with one.
 """
@@ -19,6 +19,9 @@ from langlauf.domain.schedule import Schedule
 from langlauf.problems import not_found
 from langlauf.ui.formatting import display_state
 from langlauf.ui.page_request import PageRequest
+from langlauf.ui.pages.schedule_form import NAME, SCHEDULE_FIELDS, add_schedule, schedule_entries
+from langlauf.ui.pages.start import FormState
+from langlauf.ui.pages.submit_form import AnalysisCard, analysis_cards, more_rows, read_form_input, readable_card
 from langlauf.ui.renderer import PageRenderer
 from langlauf.ui.responses import see_other
 
@@ -52,16 +55,70 @@ class SchedulePages:
     def __init__(self, context: ApiContext, renderer: PageRenderer) -> None:
         self._services = context.services
         self._schedules = context.services.schedules
+        self._settings = context.settings
         self._renderer = renderer
+        self._offers = analysis_cards(context.services.registry)
 
     async def show(self, request: PageRequest, caller: Caller) -> Response:
-        """Show the page."""
+        """Show the page, with the form of the analysis that its address names."""
+        named = request.query_params.get("analysis")
+        card = self._offers[0] if named is None and self._offers else self._offer(named)
+        return await self._page(request, caller, card, chosen=named is not None)
+
+    async def add(self, request: PageRequest, caller: Caller, fields: Mapping[str, str]) -> Response:
+        """Add a schedule and go to it, or show the form again with its errors."""
+        card = self._offer(fields.get("analysis"))
+        if card is None:
+            raise not_found()
+        values = read_form_input(card, fields, self._settings.max_depth)
+        errors = values.errors
+        if "rows" in fields:
+            values.texts.update(more_rows(card, values.texts, fields["rows"]))
+            errors = {}
+        elif not errors:
+            errors = await add_schedule(self._schedules, caller, card, values.values, fields)
+            if not errors:
+                return see_other(f"{request.link('schedules')}#s-{fields[NAME.html_name].strip()}")
+        options = {one.html_name: fields.get(one.html_name, "") for one in SCHEDULE_FIELDS}
+        form = FormState(key="", texts={**values.texts, **options}, errors=errors)
+        return await self._page(request, caller, card, form, chosen=True, status=400 if errors else 200)
+
+    def _offer(self, name: str | None) -> AnalysisCard | None:
+        """Return the named analysis; None where none is named."""
+        if name is None:
+            return None
+        found = next((one for one in self._offers if one.name == name), None)
+        if found is None:
+            raise not_found()
+        return found
+
+    async def _page(
+        self,
+        request: PageRequest,
+        caller: Caller,
+        card: AnalysisCard | None,
+        form: FormState | None = None,
+        *,
+        chosen: bool,
+        status: int = 200,
+    ) -> Response:
         found = await self._schedules.all_of(caller.org_id)
         rows = [await self._row(caller, one) for one in found[:MAX_SCHEDULES]]
-        # A form posts to an address below this page; a change of language or colours returns to the page itself.
-        more = len(found) > MAX_SCHEDULES
-        values: dict[str, Any] = {"rows": rows, "more": more, "most": MAX_SCHEDULES, "back": "/schedules"}
-        return self._renderer.page(request, "schedules/index.html", **values)
+        words = None if card is None else self._renderer.analyses.words(card.name, request.language)
+        values: dict[str, Any] = {
+            "rows": rows,
+            "more": len(found) > MAX_SCHEDULES,
+            "most": MAX_SCHEDULES,
+            # A form posts to an address below this page; a change of language or colours returns to the page itself.
+            "back": "/schedules",
+            "names": [one.name for one in self._offers],
+            "card": None if card is None or words is None else readable_card(card, words),
+            "form": form or _blank_form(card),
+            "entries": schedule_entries(request.language, fresh=form is None),
+            "chosen": chosen,
+            "max_bytes": self._settings.max_body,
+        }
+        return self._renderer.page(request, "schedules/index.html", status, **values)
 
     async def _row(self, caller: Caller, one: Schedule) -> ScheduleRow:
         views = await self._schedules.runs(caller.org_id, one.name, SHOWN_RUNS)
@@ -102,6 +159,12 @@ class SchedulePages:
         if not await self._schedules.remove(caller.org_id, _name(request)):
             raise not_found()
         return see_other(request.link("schedules"))
+
+
+def _blank_form(card: AnalysisCard | None) -> FormState:
+    """Return a form with its defaults."""
+    entries = [*SCHEDULE_FIELDS] if card is None else [*card.form_fields, *SCHEDULE_FIELDS]
+    return FormState(key="", texts={one.html_name: one.initial for one in entries})
 
 
 def _name(request: PageRequest) -> str:

@@ -14,7 +14,7 @@ from langlauf.domain.job import JobRecord
 from langlauf.domain.read_models import JobFilter
 from langlauf.problems import not_found
 from langlauf.service.control import NotTerminal
-from langlauf.ui.form_fields import FEWEST_ROWS, field_text
+from langlauf.ui.form_fields import field_text
 from langlauf.ui.form_validation import FormFieldError
 from langlauf.ui.formatting import display_state
 from langlauf.ui.job_input import (
@@ -37,6 +37,7 @@ from langlauf.ui.pages.submit_form import (
     example_command,
     form_key,
     idempotency_key,
+    more_rows,
     new_form_key,
     notify_fields,
     read_form_input,
@@ -123,7 +124,7 @@ class StartPage:
         values = read_form_input(card, fields, self._context.settings.max_depth)
         outcome = SubmitOutcome(errors=values.errors, status=400)
         if "rows" in fields:
-            values.texts.update(_more_rows(card, values.texts, fields["rows"]))
+            values.texts.update(more_rows(card, values.texts, fields["rows"]))
             outcome = SubmitOutcome()
         elif not values.errors:
             body = request_body(card, values.values, fields)
@@ -211,15 +212,6 @@ class StartPage:
             for view in page.views
         ]
         return {"lines": lines, "more": page.after is not None}
-
-
-def _more_rows(card: AnalysisCard, texts: Mapping[str, str], html_name: str) -> dict[str, str]:
-    """Return the texts of empty rows below those that a list of records has."""
-    found = next((one for one in card.form_fields if one.html_name == html_name and one.columns), None)
-    if found is None:
-        return {}
-    last = max(found.row_count(texts), FEWEST_ROWS) + FEWEST_ROWS - 1
-    return {cell.html_name: "" for cell in found.row(last)}
 
 
 def _blank_form(card: AnalysisCard | None) -> FormState:

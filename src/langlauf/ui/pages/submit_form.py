@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -19,11 +20,12 @@ from langlauf.clock import new_word
 from langlauf.domain.access import KEY_ALPHABET
 from langlauf.domain.errors import Overloaded, StoreUnavailable
 from langlauf.domain.job import Accepted, Duplicate, JobRecord, QueueFull, Replayed
+from langlauf.domain.schedule import time_zone
 from langlauf.problems import Problem
 from langlauf.service.submit import SubmitService
 from langlauf.settings import Settings
 from langlauf.ui.analysis_texts import AnalysisWords
-from langlauf.ui.form_fields import CHECKED, FieldChoice, FieldKind, FormField, form_fields
+from langlauf.ui.form_fields import CHECKED, FEWEST_ROWS, FieldChoice, FieldKind, FormField, form_fields
 from langlauf.ui.form_validation import (
     FormFieldError,
     FormValues,
@@ -136,14 +138,14 @@ RETRIES = FormField(
 )
 DUPLICATE = FormField(name="allow_duplicate", prefix="option", kind=FieldKind.FLAG)
 DELAY = FormField(name="delay_seconds", prefix="option", kind=FieldKind.TEXT, examples=("10m", "2h"))
-RUN_AT = FormField(name="run_at", prefix="option", kind=FieldKind.TEXT, examples=("2027-01-31T06:00:00+01:00",))
+RUN_AT = FormField(name="run_at", prefix="option", kind=FieldKind.MOMENT)
 OPTION_FIELDS = (DELAY, RUN_AT, TIMEOUT, PRIORITY, RETRIES, DUPLICATE)
 #: Where to send a notification of the end.
 EMAIL = FormField(name="email", prefix="option", kind=FieldKind.TEXT, examples=("name@example.org",))
 WEBHOOK = FormField(name="webhook", prefix="option", kind=FieldKind.TEXT, examples=("https://example.org/hooks",))
 NOTIFY_FIELDS = (EMAIL, WEBHOOK)
-#: The hidden field with the earlier job that the form was filled from.
-BASED_ON = "based_on"
+#: The hidden field with the earlier job that the form was filled from, and the one with the zone of the reader.
+BASED_ON, ZONE = "based_on", "zone"
 _FORM_KEY = re.compile(r"[0-9A-Za-z]{24}", re.ASCII)
 
 
@@ -193,7 +195,10 @@ def request_body(card: AnalysisCard, values: Mapping[str, Any], fields: Mapping[
     }
     if retries:
         mode["max_retries"] = int(retries) if re.fullmatch(r"-?[0-9]{1,9}", retries) else retries
-    mode |= {entry.name: text for entry in (DELAY, RUN_AT) if (text := given[entry.name])}
+    if given["delay_seconds"]:
+        mode["delay_seconds"] = given["delay_seconds"]
+    if given["run_at"]:
+        mode["run_at"] = _zoned_time(given["run_at"], fields.get(ZONE, ""))
     notify = {entry.name: text for entry in NOTIFY_FIELDS if (text := fields.get(entry.html_name, "").strip())}
     if notify:
         mode["notify"] = notify
@@ -201,6 +206,26 @@ def request_body(card: AnalysisCard, values: Mapping[str, Any], fields: Mapping[
         mode["based_on"] = fields[BASED_ON]
     body = {"analysis": card.name, "input": dict(values), "options": {"async_mode": mode}}
     return {**body, "timeout_seconds": timeout} if timeout else body
+
+
+def _zoned_time(text: str, zone: str) -> str:
+    """Return a local time with its offset: in the reader's zone, which a script names, or in that of the server."""
+    try:
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=time_zone(zone)) if zone else moment.astimezone()
+    except (ValueError, OverflowError):
+        return text  # refused like any other text that is no time with a zone
+    return moment.isoformat()
+
+
+def more_rows(card: AnalysisCard, texts: Mapping[str, str], html_name: str) -> dict[str, str]:
+    """Return the texts of empty rows below those that a list of records has."""
+    found = next((one for one in card.form_fields if one.html_name == html_name and one.columns), None)
+    if found is None:
+        return {}
+    last = max(found.row_count(texts), FEWEST_ROWS) + FEWEST_ROWS - 1
+    return {cell.html_name: "" for cell in found.row(last)}
 
 
 def idempotency_key(key: str, body: Mapping[str, Any]) -> str:
@@ -222,7 +247,7 @@ async def submit_job(
         return _invalid_outcome(error.field, input_error(error))
     except Problem as problem:
         field = problem.members.get("field", "")
-        name = "duration" if field == TIMEOUT.name else FlawCode.OTHER
+        name = "duration" if field.rpartition(".")[2] in (TIMEOUT.name, DELAY.name) else FlawCode.OTHER
         return _invalid_outcome(field, FormFieldError(name, {"limit": problem.message}))
     except (Overloaded, StoreUnavailable):
         return SubmitOutcome(refused="unavailable", status=503, headers={"Retry-After": "5"})

@@ -61,6 +61,9 @@ function sayZone() {
   for (const line of document.querySelectorAll("[data-zone]")) {
     if (zone) say(line, line.dataset.zone.replace("{zone}", zone));
   }
+  for (const field of document.querySelectorAll("input[data-own-zone]")) {
+    field.value = new Intl.DateTimeFormat().resolvedOptions().timeZone ?? field.value;
+  }
 }
 
 function readClock() {
