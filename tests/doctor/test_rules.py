@@ -10,6 +10,7 @@ from langlauf.doctor import CHECKS
 from langlauf.doctor.check import Needs
 from langlauf.domain.instant import SECOND
 from langlauf.domain.pause import PauseRequest
+from langlauf.domain.schedule import Schedule
 from langlauf.service.keys import KeyService
 from langlauf.store.protocol import Store
 from tests.doctor.checked_store import CheckedStore, held, maker, report, with_blob
@@ -72,6 +73,34 @@ def _forgotten_pause(store: CheckedStore) -> None:
 
     store.use(paused)
     store.run(f"UPDATE pauses SET paused_at = {store.now() - 48 * _HOUR}")
+
+
+def _waits_for_a_pause(store: CheckedStore) -> None:
+    async def paused(store: Store) -> None:
+        job = await maker(store).queued()
+        await store.workers.save_report(report(store, "worker-2", analyses=(job.analysis,)))
+        until = store.clock.now() + 7 * _DAY
+        await store.pause(PauseRequest(analysis=job.analysis, because="the source is down", paused_until=until))
+
+    store.use(paused)
+    store.run(f"UPDATE jobs SET queued_at = {store.now() - 48 * _HOUR} WHERE finished_at IS NULL")
+
+
+def _scheduled(analysis: str, planned: int) -> Callable[[CheckedStore], None]:
+    """Plant a schedule of an analysis whose next run is so many microseconds from now."""
+
+    def plant(store: CheckedStore) -> None:
+        async def add(store: Store) -> None:
+            now = store.clock.now()
+            one = Schedule(
+                org_id="org-a", name="morning", analysis=analysis, every_seconds=60, next_run_at=now + planned
+            )
+            await store.workers.save_report(report(store, "worker-2", analyses=("survey",)))
+            assert await store.schedules.add(one)
+
+        store.use(add)
+
+    return plant
 
 
 def _waits_long(store: CheckedStore) -> None:
@@ -156,6 +185,10 @@ FAULTS = (
     Fault("duty_retention", "error", _stale("retention")),
     Fault("oldest_waiting", "warning", _waits_long),
     Fault("paused", "warning", _forgotten_pause),
+    Fault("paused", "warning", _waits_for_a_pause),
+    Fault("schedules", "error", _scheduled("survey", -_HOUR)),
+    Fault("schedules", "warning", _scheduled("gone", _HOUR)),
+    Fault("schedules", "warning", _scheduled("gone", -_HOUR)),
     Fault("oldest_running", "warning", _runs_long),
     Fault("canceling", "warning", _does_not_stop),
     Fault("retries", "warning", _retry_overdue, frozenset({"unknown_analyses"})),

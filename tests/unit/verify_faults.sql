@@ -525,3 +525,7 @@ VALUES ('org-a', 'one', 'survey', '{}', '0 6 * * *', 'UTC', 'skip', 'once', fals
 -- fault: schedules_overdue on the store
 INSERT INTO schedules (org_id, name, analysis, input, cron, zone, overlap, missed, paused, source, created_at, updated_at, next_run_at)
 VALUES ('org-a', 'one', 'survey', '{}', '0 6 * * *', 'UTC', 'skip', 'once', false, 'api', 1, 1, 1);
+
+-- fault: json_values on the store
+INSERT INTO schedules (org_id, name, analysis, input, cron, zone, overlap, missed, paused, source, created_at, updated_at, next_run_at)
+VALUES ('org-a', 'one', 'survey', '{', '0 6 * * *', 'UTC', 'skip', 'once', false, 'api', 1, 1, 9000000000000000);

@@ -32,12 +32,15 @@ from langlauf.domain.health_rules import (
     UNKNOWN_ANALYSIS,
 )
 from langlauf.domain.instant import after, seconds_between
+from langlauf.domain.schedule import GRACE_SECONDS
 from langlauf.store.tools.inspection import RetiredKind
 
 _DAY = 86_400.0
 _MANY_RETRIES = 1_000
 #: A pause without an end that is older was probably forgotten.
 _FORGOTTEN_PAUSE = _DAY
+#: A planned run is fired within seconds. One that is overdue for so long has no process to fire it.
+_LATE_RUN = 2 * GRACE_SECONDS
 #: Number of the youngest jobs past their retention that are looked at.
 _RETENTION_SAMPLE = 100
 
@@ -118,7 +121,7 @@ def paused(target: DoctorTarget) -> CheckResult:
         if one.paused_until is None and seconds_between(one.paused_at, target.now) > _FORGOTTEN_PAUSE
     ]
     if not forgotten:
-        return ok(f"paused: {names}")
+        return _paused_jobs(target) or ok(f"paused: {names}")
     first = forgotten[0]
     days = format_age(seconds_between(first.paused_at, target.now))
     org = f" --org {first.org_id}" if first.org_id else ""
@@ -126,6 +129,44 @@ def paused(target: DoctorTarget) -> CheckResult:
         f"{first.analysis} has been paused for {days}, without an end: {first.because}",
         f"langlauf resume {first.analysis}{org}",
     )
+
+
+def _paused_jobs(target: DoctorTarget) -> CheckResult | None:
+    """Return a warning where jobs have waited for the end of a pause for long."""
+    waits = [
+        (seconds_between(queue.oldest_at, target.now), queue, held)
+        for queue in target.queues
+        for held in target.pauses
+        if queue.oldest_at is not None and held.covers(queue.org_id, queue.analysis)
+    ]
+    seconds, queue, held = max(waits, key=lambda wait: wait[0], default=(0.0, None, None))
+    if queue is None or held is None or seconds <= _FORGOTTEN_PAUSE:
+        return None
+    org = f" --org {held.org_id}" if held.org_id else ""
+    return warning(
+        f"{queue.waiting} jobs of {queue.org_id}/{queue.analysis} wait for the end of its pause, the oldest for "
+        f"{format_age(seconds)}: {held.because}",
+        f"langlauf resume {held.analysis}{org}",
+    )
+
+
+def schedules(target: DoctorTarget) -> CheckResult:
+    planned = target.inspector.planned_analyses()
+    known = runnable_analyses(target.workers, target.now)
+    late = [one for one in planned if seconds_between(one.next_run_at, target.now) > _LATE_RUN]
+    unfired = [one for one in late if one.analysis in known or not known]
+    if unfired:
+        first = min(unfired, key=lambda one: one.next_run_at)
+        seconds = format_age(seconds_between(first.next_run_at, target.now))
+        message = f"the schedule {first.org_id}/{first.name} has been due for {seconds}, and no process fires it"
+        return error(message, NO_WORKER.remedy)
+    unknown = [one for one in planned if known and one.analysis not in known]
+    if unknown:
+        names, first = join_first([one.analysis for one in unknown]), unknown[0]
+        count = sum(one.schedules for one in unknown)
+        message = f"no live worker knows {names}, which {count} schedules run"
+        return warning(message, f"langlauf schedules remove {first.name} --org {first.org_id}")
+    return ok(f"{sum(one.schedules for one in planned)} have planned runs, and none is late")
 
 
 def oldest_running(target: DoctorTarget) -> CheckResult:
@@ -244,7 +285,18 @@ CHECKS = (
     ),
     Check("ended_leases", Needs.ROWS, "No lease has been expired for longer than two sweeps.", ended_leases),
     Check("oldest_waiting", Needs.ROWS, "No job has waited for more than 5 minutes.", oldest_waiting),
-    Check("paused", Needs.ROWS, "No analysis has been paused without an end for more than a day.", paused),
+    Check(
+        "paused",
+        Needs.ROWS,
+        "No analysis has been paused without an end for a day, and no job has waited for the end of a pause so long.",
+        paused,
+    ),
+    Check(
+        "schedules",
+        Needs.ROWS,
+        "No schedule has been due for 2 minutes, and the analysis of each is known to a live worker.",
+        schedules,
+    ),
     Check("oldest_running", Needs.ROWS, "No job has been running for more than a day.", oldest_running),
     Check("canceling", Needs.ROWS, "No job runs a minute past the grace after it was asked to stop.", canceling),
     Check("retries", Needs.ROWS, "Fewer than 1,000 jobs wait for a retry, and none is overdue by 5 minutes.", retries),

@@ -31,6 +31,10 @@ WHERE own.payload_ref IS NOT NULL AND own.removed_at IS NULL
 -- name: any_key
 SELECT EXISTS (SELECT 1 FROM api_keys)
 
+-- name: planned_analyses
+-- Of each analysis with planned runs the schedule whose run is the first, and how many there are.
+SELECT analysis, org_id, name, min(next_run_at), count(*) FROM schedules WHERE next_run_at IS NOT NULL GROUP BY analysis
+
 -- name: delivery_state
 -- Messages to the outside: how many wait, since when the longest overdue of a lane that is not paused is due, and who gets
 -- nothing at present.

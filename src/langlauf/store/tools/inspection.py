@@ -154,6 +154,16 @@ class DeliveriesSeen(NamedTuple):
     disabled_endpoints: int
 
 
+class PlannedAnalysis(NamedTuple):
+    """An analysis with planned runs: the schedule whose run is the first, and how many there are."""
+
+    analysis: str
+    org_id: str
+    name: str
+    next_run_at: Instant
+    schedules: int
+
+
 class Inspector(Protocol):
     """Inspects one store. A query that fails raises `StoreError` with the reason."""
 
@@ -193,6 +203,9 @@ class Inspector(Protocol):
 
     def deliveries(self, now: Instant) -> DeliveriesSeen:
         """Messages to the outside."""
+
+    def planned_analyses(self) -> list[PlannedAnalysis]:
+        """Return the analyses with planned runs."""
 
     def has_keys(self) -> bool:
         """Whether callers are asked for keys."""
@@ -275,6 +288,9 @@ class SharedInspector(ABC):
     def deliveries(self, now: Instant) -> DeliveriesSeen:
         [row] = self._ask("delivery_state", now=now)
         return DeliveriesSeen(*row)
+
+    def planned_analyses(self) -> list[PlannedAnalysis]:
+        return [PlannedAnalysis(*row) for row in self._ask("planned_analyses")]
 
     def blobs(self, most: int) -> list[BlobReference]:
         return [BlobReference(*row) for row in self._ask("newest_blobs", most=most)]

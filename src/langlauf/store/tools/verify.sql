@@ -128,6 +128,9 @@ UNION ALL
 SELECT org_id, job_id, 'notification ' || notification_id FROM outbox WHERE NOT {is_json:payload_json}
 UNION ALL
 SELECT org_id, job_id, 'chunk ' || chunk_key FROM job_chunks WHERE NOT {is_json:payload}
+UNION ALL
+SELECT org_id, CAST(NULL AS text), 'schedule ' || name FROM schedules
+WHERE NOT {is_json:input} OR (notify IS NOT NULL AND NOT {is_json:notify})
 
 -- name: results_named
 SELECT event.org_id, event.job_id, 'event ' || event.event_seq
@@ -405,7 +408,7 @@ FROM jobs WHERE (schedule IS NULL) <> (planned_at IS NULL) OR queued_at < planne
 SELECT org_id, CAST(NULL AS text), 'schedule ' || name || ', next_run_at ' || coalesce(CAST(next_run_at AS text), 'null')
 FROM schedules AS one
 WHERE (cron IS NULL) = (every_seconds IS NULL) OR (next_run_at IS NOT NULL AND CAST(paused AS integer) = 1)
-   OR last_run_at >= next_run_at OR NOT {is_json:input}
+   OR last_run_at >= next_run_at
 
 -- name: schedules_overdue
 SELECT org_id, CAST(NULL AS text), 'schedule ' || name || ' is due since ' || ((:now - next_run_at) / 1000000) || ' s'

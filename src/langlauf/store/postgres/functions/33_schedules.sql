@@ -78,6 +78,11 @@ SELECT * FROM schedules WHERE source = 'code';
 -- query: count_schedules(late bigint) RETURNS TABLE (all_of_them bigint, paused bigint, overdue bigint)
 SELECT count(*), count(*) FILTER (WHERE one.paused), count(*) FILTER (WHERE one.next_run_at <= late) FROM schedules AS one;
 
+-- Of each analysis with planned runs the schedule whose run is the first, and how many there are.
+-- query: planned_analyses() RETURNS TABLE (analysis text, org_id text, name text, next_run_at bigint, schedules bigint)
+SELECT DISTINCT ON (one.analysis) one.analysis, one.org_id, one.name, one.next_run_at, count(*) OVER (PARTITION BY one.analysis)
+FROM schedules AS one WHERE one.next_run_at IS NOT NULL ORDER BY one.analysis, one.next_run_at;
+
 -- query: read_schedules(title text) RETURNS SETOF schedules
 SELECT one.* FROM schedules AS one WHERE one.org_id = org AND (title IS NULL OR one.name = title) ORDER BY one.name;
 
