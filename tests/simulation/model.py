@@ -24,6 +24,9 @@ from langlauf.domain.outcome import (
 )
 from langlauf.domain.state import TERMINAL, Status
 
+#: Keys of what is kept of attempts that are over.
+ATTEMPT_KEYS = "langlauf:attempt:"
+
 
 def views_named(result_id: str) -> str:
     """The views that go with a snapshot: they say whose they are, so that a mix-up shows."""
@@ -225,6 +228,7 @@ class ModelJob:
             case _ if self.cancel_requested_at is not None:
                 self.cancel("system", "it was wished to stop", now)
             case Retry():
+                self._keep_attempt("retried", f'"{outcome.code}"', now)
                 self.retry_count += 1
                 self.error_count += 1
                 self.next_attempt_at, self.given_back = after(now, outcome.delay_seconds), False
@@ -236,13 +240,22 @@ class ModelJob:
                     self.error_count += 1
                     self._finish(Status.FAILED, now)
                 else:
+                    self._keep_attempt("lost", "null", now)
                     self.next_attempt_at, self.given_back = now, True
                     self.log.append("job.lease_lost")
             case Released() | Lost():
                 lost = isinstance(outcome, Lost)
+                self._keep_attempt("lost" if lost else "released", "null", now)
                 self.lost_count += lost
                 self.next_attempt_at, self.given_back = now, True
                 self.log.append("job.lease_lost" if lost else "job.released")
+
+    def _keep_attempt(self, outcome: str, why: str, now: Instant) -> None:
+        """What is known of an attempt outlives the log, among the chunks."""
+        self.chunks[f"{ATTEMPT_KEYS}{self.attempt}"] = (
+            f'{{"attempt":{self.attempt},"started_at":{self.attempt_started_at},"ended_at":{now},'
+            f'"outcome":"{outcome}","why":{why},"host":null,"version":null}}'
+        )
 
     def cancel(self, by: str, reason: str, now: Instant) -> None:
         """It ends because somebody wished it; whoever wished it first is remembered."""

@@ -195,6 +195,11 @@ ALONE: tuple[Mutant, ...] = (
         ),
     ),
     Mutant("partials do not count", (Edit("record_partial", "?10, 0)", "0, 0)"),)),
+    without(
+        "copy_chunks",
+        "NOT (done.chunk_key >= 'langlauf:attempt:' AND done.chunk_key < 'langlauf:attempt;')",
+    ),
+    without("keep_attempt", "ran.job = :ran"),
     # Not guards, but promises of the same statements.
     Mutant(
         "progress may fall",
@@ -316,6 +321,9 @@ NO_GUARDS: dict[tuple[str, str], str] = {
     **{("find_reusable", guard): _REUSE for guard in _REUSE_GUARDS},
     ("start_reused", "status = 'queued'"): _REUSED,
     ("complete_reused", "status = 'running'"): _REUSED,
+    ("copy_trail", "job = :origin"): _REUSE,
+    ("copy_trail", "chunk_key >= 'langlauf:'"): _REUSE,
+    ("copy_trail", "chunk_key < 'langlauf;'"): _REUSE,
     ("copy_final", "job = :origin"): _REUSE,
     ("copy_final", "result_kind = 'final'"): _REUSE,
     ("all_waiting_lanes", "waiting > 0"): _ESTIMATE,

@@ -26,7 +26,7 @@ from langlauf.store.sqlite.sweep import SweepOne, TidyLanes
 from tests.simulation.claims import judge_claims
 from tests.simulation.disagreement import agree
 from tests.simulation.environment import ListSweepable, SweepAll
-from tests.simulation.model import ModelJob
+from tests.simulation.model import ATTEMPT_KEYS, ModelJob
 
 #: What is compared after every step: columns of a job, then of its lease.
 JOB_FIELDS = (
@@ -110,7 +110,7 @@ class Oracle:
         same = {name: getattr(job, name) for name in _SUBMITTED}
         made = self.jobs[job.org_id, job.job_id] = ModelJob(payload=new.payload, **same)
         if new.resume_from is not None and (old := self.jobs.get((job.org_id, new.resume_from))):
-            made.chunks |= old.chunks
+            made.chunks |= {key: value for key, value in old.chunks.items() if not key.startswith(ATTEMPT_KEYS)}
         if new.idempotency_key is not None:
             self._keys[job.org_id, new.idempotency_key] = made
 

@@ -108,6 +108,18 @@ ALONE: tuple[Mutant, ...] = (
         "ON CONFLICT (job_id, chunk_key) DO UPDATE SET payload = excluded.payload",
     ),
     without("write_ends", "AND jobs.attempt = new.attempt", 2, ""),
+    without(
+        "write_ends",
+        "FROM ended WHERE outcome IN ('retry', 'lost', 'released')",
+        2,
+        "FROM ended WHERE outcome = 'retry'",
+    ),
+    without(
+        "submit",
+        "AND NOT (chunk.chunk_key >= 'langlauf:attempt:' AND chunk.chunk_key < 'langlauf:attempt;')",
+        83,
+        "",
+    ),
     without("write_ends", "(NOT new.fenced OR jobs.lease_expires_at > now)", 15),
     without("record", "IF outcomes IS NOT NULL THEN RETURN outcomes;", 1, "IF FALSE THEN RETURN outcomes;"),
     without("submit", "IF asked_again THEN FOR hit", 3, "IF FALSE THEN FOR hit"),
@@ -199,6 +211,7 @@ _LEASED = "only a job that has started has a lease"
 
 #: Guards that only transactions at the same moment need, or behind which another one stands, with the reason.
 UNSEEN: Mapping[tuple[str, str], str] = {
+    ("write_ends", "'released') ON CONFLICT DO NOTHING"): "only an import can bring what is kept of an attempt to come",
     ("record_progress", "AND jobs.status IN ('running', 'partial')"): _LEASED,
     ("record_partials", "AND jobs.status IN ('running', 'partial')"): _LEASED,
     ("write_ends", "(jobs.status IN ('running', 'partial') OR (jobs.status = 'queued'"): _LEASED,

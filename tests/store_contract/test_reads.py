@@ -18,6 +18,7 @@ from langlauf.domain.result import SMALL_PAYLOAD
 from langlauf.domain.retention import HoldRequest, RetentionPolicy
 from langlauf.domain.schedule import Schedule
 from langlauf.domain.state import Status
+from langlauf.domain.trail import Source
 from langlauf.store.protocol import JobReads, OrgReads, Store, TenantReads
 from langlauf.store.source import PIECE
 from tests.store_contract.conftest import Harness
@@ -66,6 +67,8 @@ READS: dict[str, tuple[Read, Any]] = {
     "chunk": (lambda reads, job, _: reads.chunk(job, "c"), None),
     "chunks": (lambda reads, job, _: reads.chunks(job, ["c"]), {}),
     "chunk_count": (lambda reads, job, _: reads.chunk_count(job, most=10), 0),
+    "trail": (lambda reads, job, _: reads.trail(job), []),
+    "resumed": (lambda reads, job, _: reads.resumed(job), 0),
     "reruns": (lambda reads, job, _: reads.reruns(job, most=10), []),
 }
 
@@ -105,8 +108,14 @@ async def _finished(store: Store, clock: SetClock) -> str:
     await store.submit(replace(planned, job=replace(planned.job, schedule="hourly", planned_at=clock.now())))
     await claim(store)
     wish = Subscription(channel="email", target="a@b.example", lane="mail")
-    made = await started(store, clock, query="Bern", subscriptions=(wish,))
-    assert await store.record(made.lease, Checkpoint(key="c", payload="1"))
+    origin = await started(store, clock, query="Biel")
+    assert await store.record(origin.lease, Checkpoint(key="c", payload="1"))
+    assert await store.record(origin.lease, Failed(code="internal", message="no", retryable=False))
+    clock.pass_(1)
+    made = await started(store, clock, query="Bern", subscriptions=(wish,), resume_from=origin.lease.job_id)
+    assert await store.record(made.lease, Checkpoint(key="d", payload="1"))
+    source = Source(name="Register")
+    assert await store.record(made.lease, Checkpoint(key=source.key, payload=source.payload))
     assert await store.record(made.lease, Partial(result_id="r-1", payload='{"n":1}', views="[]"))
     assert await store.record(made.lease, Completed(result_id="r-2", payload='{"n":2}', summary='{"s":2}', views="[]"))
     [told] = await store.deliveries.claim(DeliveryClaim(most=1, most_of_lane=1, claim_seconds=9, cautious_after=1))

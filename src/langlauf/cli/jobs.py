@@ -3,7 +3,7 @@
 import webbrowser
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
-from typing import IO
+from typing import IO, Any
 
 import click
 
@@ -231,12 +231,21 @@ def provenance(client: Client, job_id: str, *, prov: bool, as_json: bool) -> Non
         return
     code = facts["code"] or {}
     shown = {**facts, **{f"code {name}": value for name, value in code.items() if name != "analysis"}}
-    hidden = ("code", "input", "attempts", "sources", "sources_complete", "result_seq")
+    hidden = ("code", "input", "attempts", "sources", "sources_complete", "resumed_from", "result_seq")
     rows = [(name, plain(str(value))) for name, value in shown.items() if name not in hidden and value is not None]
+    rows += [("attempt", plain(_attempt_text(attempt))) for attempt in facts["attempts"]]
+    if resumed := facts["resumed_from"]:
+        rows.append(("resumed from", f"{resumed['job_id']}: {resumed['chunks']} chunks"))
     rows += [("source", plain(_source_text(source))) for source in facts["sources"]]
     if not facts["sources_complete"]:
         rows.append(("source", "and others, which are not kept"))
     print_table(("FACT", "VALUE"), rows)
+
+
+def _attempt_text(attempt: dict[str, Any]) -> str:
+    where = f"on {attempt['host']}" if attempt["host"] else ""
+    parts = (attempt["started_at"], attempt["outcome"] or "runs", attempt["ended_at"], attempt["why"], where)
+    return f"{attempt['attempt']}: " + " ".join(part for part in parts if part)
 
 
 def _source_text(source: dict[str, str | None]) -> str:

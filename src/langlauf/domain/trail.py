@@ -18,6 +18,7 @@ from langlauf.domain.redact import clean_text
 TRAIL = "langlauf:"
 SOURCES = f"{TRAIL}source"
 _SOURCE = f"{SOURCES}:"
+_ATTEMPT = f"{TRAIL}attempt:"
 #: Stored once a job has declared more sources than are kept.
 SOURCES_FULL = f"{TRAIL}sources_full"
 MOST_SOURCES = 100
@@ -42,6 +43,20 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     def payload(self) -> str:
         """JSON text."""
         return msgspec.json.encode(self).decode()
+
+
+class PastAttempt(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt that is over, with the host that ran it and the version of its code where they are known."""
+
+    attempt: int
+    started_at: Instant | None
+    ended_at: Instant | None
+    #: retried, lost or released; completed for the attempt whose result was reused
+    outcome: str | None
+    #: an error code
+    why: str | None
+    host: str | None
+    version: str | None
 
 
 class TrailEntry(NamedTuple):
@@ -83,6 +98,12 @@ def sources_in(trail: Sequence[TrailEntry]) -> list[Source]:
 def is_complete(trail: Sequence[TrailEntry]) -> bool:
     """Whether a job has declared no more sources than are kept."""
     return all(entry.key != SOURCES_FULL for entry in trail)
+
+
+def attempts_in(trail: Sequence[TrailEntry]) -> list[PastAttempt]:
+    """Return the attempts of a trail by their numbers."""
+    found = [entry.payload for entry in trail if entry.key.startswith(_ATTEMPT)]
+    return sorted((msgspec.json.decode(text, type=PastAttempt) for text in found), key=lambda one: one.attempt)
 
 
 def _by_time(entry: TrailEntry) -> Instant:

@@ -7,25 +7,13 @@ import msgspec
 
 from langlauf.analysis.payload import run_in_thread
 from langlauf.domain.code import CodeVersion
-from langlauf.domain.event import Event, EventType
 from langlauf.domain.instant import Instant, to_text
 from langlauf.domain.job import JobRecord
 from langlauf.domain.read_models import ResultView
 from langlauf.domain.redact import redact_json
-from langlauf.domain.trail import TrailEntry, is_complete, sources_in
+from langlauf.domain.trail import PastAttempt, TrailEntry, attempts_in, is_complete, sources_in
 from langlauf.store.protocol import JobReads, Store
 
-_MOST_EVENTS = 100_000
-_STARTS = frozenset({EventType.RUNNING, EventType.ATTEMPT_STARTED})
-#: Events that end an attempt, and what became of it.
-_ENDS = {
-    EventType.RETRY_SCHEDULED: "retried",
-    EventType.LEASE_LOST: "lost",
-    EventType.RELEASED: "released",
-    EventType.COMPLETED: "completed",
-    EventType.FAILED: "failed",
-    EventType.CANCELED: "canceled",
-}
 _NAMESPACE = "urn:langlauf:"
 
 
@@ -41,10 +29,10 @@ class Provenances:
         view = None if found is None else await reads.job(found.job.job_id)
         if found is None or view is None:
             return None
-        asked = await reads.payload(view.job.job_id)
-        events = await reads.events(view.job.job_id, after=0, limit=_MOST_EVENTS)
-        trail = await reads.trail(view.job.job_id)
-        return await run_in_thread(_document, view.job, found, asked, events, trail, await self.code(view.job))
+        job = view.job
+        asked, trail = await reads.payload(job.job_id), await reads.trail(job.job_id)
+        resumed = 0 if job.retry_of is None else await reads.resumed(job.job_id)
+        return await run_in_thread(_document, job, found, asked, trail, resumed, await self.code(job))
 
     async def code(self, job: JobRecord) -> CodeVersion | None:
         """Return the code that ran a job, where that is known."""
@@ -62,12 +50,11 @@ def _document(
     job: JobRecord,
     found: ResultView,
     asked: str | None,
-    events: list[Event],
     trail: list[TrailEntry],
+    resumed: int,
     code: CodeVersion | None,
 ) -> dict[str, Any]:
     snapshot, payload = found.requested, found.delivered.payload
-    attempts = _attempts(events)
     return {
         "result_id": snapshot.result_id,
         "result_kind": snapshot.result_kind,
@@ -88,9 +75,10 @@ def _document(
         "started_at": _time(job.started_at),
         "finished_at": _time(job.finished_at),
         "attempt": job.attempt,
-        "attempts": attempts,
+        "attempts": [_attempt_facts(attempt) for attempt in _attempts(job, trail, code)],
         "retry_count": job.retry_count,
         "retry_of": job.retry_of,
+        "resumed_from": {"job_id": job.retry_of, "chunks": resumed} if resumed else None,
         "reused_from": job.reused_from,
         "based_on": job.based_on,
         "schedule": job.schedule,
@@ -103,17 +91,25 @@ def _time(instant: Instant | None) -> str | None:
     return None if instant is None else to_text(instant)
 
 
-def _attempts(events: list[Event]) -> list[dict[str, Any]]:
-    """Return when each attempt began and how it ended, from the log; empty once retention has removed that."""
-    found: list[dict[str, Any]] = []
-    for event in events:
-        at, facts = to_text(event.occurred_at), msgspec.json.decode(event.payload_json)
-        if event.event_type in _STARTS:
-            found.append({"attempt": facts.get("attempt"), "started_at": at, "ended_at": None, "outcome": None})
-        elif event.event_type in _ENDS and found and found[-1]["ended_at"] is None:
-            why = facts.get("error_code")
-            found[-1] |= {"ended_at": at, "outcome": _ENDS[EventType(event.event_type)]} | ({"why": why} if why else {})
-    return found
+def _attempts(job: JobRecord, trail: list[TrailEntry], code: CodeVersion | None) -> list[PastAttempt]:
+    """Return every attempt that made the result: of a reused one those of the run that it is taken from."""
+    found = attempts_in(trail)
+    if job.attempt == 0 or job.reused_from is not None or any(one.attempt == job.attempt for one in found):
+        return found
+    last = PastAttempt(
+        attempt=job.attempt,
+        started_at=job.attempt_started_at,
+        ended_at=job.finished_at,
+        outcome=str(job.status) if job.terminal else None,
+        why=job.error_code,
+        host=None if code is None else code.host,
+        version=None if code is None else code.version,
+    )
+    return [*found, last]
+
+
+def _attempt_facts(one: PastAttempt) -> dict[str, Any]:
+    return {**msgspec.to_builtins(one), "started_at": _time(one.started_at), "ended_at": _time(one.ended_at)}
 
 
 def prov_json(facts: dict[str, Any]) -> dict[str, Any]:
@@ -156,6 +152,8 @@ def prov_json(facts: dict[str, Any]) -> dict[str, Any]:
     for name in ("schedule", "planned_at"):
         if facts[name]:
             activity[f"ll:{name}"] = facts[name]
+    if facts["resumed_from"]:
+        activity["ll:resumedChunks"] = facts["resumed_from"]["chunks"]
     document: dict[str, Any] = {
         "prefix": {"ll": _NAMESPACE, "prov": "http://www.w3.org/ns/prov#"},
         "entity": entity,
@@ -167,10 +165,26 @@ def prov_json(facts: dict[str, Any]) -> dict[str, Any]:
             f"_:by{number}": {"prov:activity": job, "prov:agent": name} for number, name in enumerate(agent, start=1)
         },
     }
-    earlier = {kind: facts[kind] for kind in ("reused_from", "retry_of", "based_on") if facts[kind]}
-    if earlier:
-        document["activity"] |= {f"ll:job/{one}": {} for one in earlier.values()}
-        document["wasInformedBy"] = {
-            f"_:{kind}": {"prov:informed": job, "prov:informant": f"ll:job/{one}"} for kind, one in earlier.items()
-        }
+    earlier = {f"_:{kind}": f"ll:job/{facts[kind]}" for kind in ("reused_from", "retry_of", "based_on") if facts[kind]}
+    document["activity"] |= {name: {} for name in earlier.values()}
+    owner = earlier.get("_:reused_from", job)
+    for attempt in facts["attempts"]:
+        name = earlier[f"_:attempt{attempt['attempt']}"] = f"{owner}/attempt/{attempt['attempt']}"
+        document["activity"][name] = _attempt_activity(attempt)
+    document["wasInformedBy"] = {
+        relation: {"prov:informed": job, "prov:informant": name} for relation, name in earlier.items()
+    }
     return document
+
+
+def _attempt_activity(attempt: dict[str, Any]) -> dict[str, Any]:
+    names = {
+        "started_at": "prov:startTime",
+        "ended_at": "prov:endTime",
+        "outcome": "ll:outcome",
+        "why": "ll:why",
+        "host": "ll:host",
+        "version": "ll:version",
+    }
+    shown = {name: attempt[field] for field, name in names.items() if attempt[field] is not None}
+    return {"prov:type": "ll:Attempt", **shown}

@@ -259,6 +259,9 @@ class OneJobReads:
     async def trail(self, job_id: str) -> list[TrailEntry]:
         return await self._tenant.trail(job_id) if job_id == self._job_id else []
 
+    async def resumed(self, job_id: str) -> int:
+        return await self._tenant.resumed(job_id) if job_id == self._job_id else 0
+
     async def chunk_count(self, job_id: str, *, most: int) -> int:
         return await self._tenant.chunk_count(job_id, most=most) if job_id == self._job_id else 0
 

@@ -103,6 +103,9 @@ class JobReads(Protocol):
     async def trail(self, job_id: str) -> list[TrailEntry]:
         """Return what is kept about how a job came about, beside its fields."""
 
+    async def resumed(self, job_id: str) -> int:
+        """Return with how many chunks of another job a job began."""
+
     async def chunk_count(self, job_id: str, *, most: int) -> int:
         """Return how many finished chunks of a job are stored, counted up to a limit."""
 

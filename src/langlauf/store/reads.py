@@ -92,6 +92,10 @@ class BaseTenantReads(ABC):
     async def trail(self, job_id: str) -> list[TrailEntry]:
         return [TrailEntry(*row) for row in await self._ask("read_trail", job_id=job_id)]
 
+    async def resumed(self, job_id: str) -> int:
+        rows = await self._ask("read_resumed", job_id=job_id)
+        return int(rows[0][0]) if rows else 0
+
     async def chunk_count(self, job_id: str, *, most: int) -> int:
         rows = await self._ask("read_chunk_count", job_id=job_id, most=most)
         return int(rows[0][0]) if rows else 0

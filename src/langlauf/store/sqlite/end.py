@@ -130,6 +130,7 @@ def _retry(tx: Transaction, lease: Lease, held: dict[str, Any], outcome: Retry) 
         "next_attempt_at": to_text(next_attempt_at),
     }
     tx.event(key, seq, EventType.RETRY_SCHEDULED, "system", facts)
+    tx.run("keep_attempt", job=job, ran=job, now=tx.now, outcome="retried", why=outcome.code)
     tx.running(analysis, -1)
     tx.due(held["org"], analysis, next_attempt_at)
     return True
@@ -147,6 +148,7 @@ def _give_back(tx: Transaction, lease: Lease, held: dict[str, Any], outcome: Rel
     kind = EventType.LEASE_LOST if lost else EventType.RELEASED
     facts = {"attempt": lease.attempt, "crash": crash} if crashed else {"attempt": lease.attempt}
     tx.event((job, held["org"], lease.job_id), seq, kind, "system" if lost else "worker", facts)
+    tx.run("keep_attempt", job=job, ran=job, now=tx.now, outcome="lost" if lost else "released", why=None)
     tx.running(analysis, -1)
     tx.due(held["org"], analysis, tx.now)
     return True

@@ -159,6 +159,12 @@ WHERE org_id = :org_id AND job_id = :job_id AND chunk_key IN (SELECT value FROM 
 SELECT count(*) FROM (SELECT 1 FROM job_chunks WHERE org_id = :org_id AND job_id = :job_id
     AND NOT (chunk_key >= 'langlauf:' AND chunk_key < 'langlauf;') LIMIT :most)
 
+-- name: read_resumed
+-- Chunks that a job did not compute: they are older than the job, which began with those of another one.
+SELECT count(*) FROM job_chunks AS chunk JOIN jobs AS job ON job.org_id = chunk.org_id AND job.job_id = chunk.job_id
+WHERE chunk.org_id = :org_id AND chunk.job_id = :job_id AND chunk.created_at < job.queued_at
+  AND NOT (chunk.chunk_key >= 'langlauf:' AND chunk.chunk_key < 'langlauf;')
+
 -- name: read_trail
 -- The keys of a trail begin with langlauf: and a semicolon is the character behind that colon.
 SELECT chunk_key, payload, created_at FROM job_chunks

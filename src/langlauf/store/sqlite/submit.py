@@ -74,6 +74,8 @@ class SubmitBatch:
         values = {"job": number, "now": tx.now, "result_id": result_id}
         tx.run("copy_final", **values, origin=origin_job)
         tx.run("complete_reused", **values, origin_id=origin_id, code=code)
+        tx.run("copy_trail", job=number, origin=origin_job)
+        tx.run("keep_attempt", job=number, ran=origin_job, now=tx.now, outcome="completed", why=None)
         facts = {"result_id": result_id, "result_seq": 1, "progress_percent": 100}
         tx.event(key, 3, EventType.COMPLETED, "system", facts)
         return replace(

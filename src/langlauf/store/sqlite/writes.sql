@@ -83,6 +83,12 @@ UPDATE job_rows SET
     estimated_seconds = 0, reused_from = :origin_id, code = :code, reusable = NULL
 WHERE job = :job AND status = 'running'
 
+-- name: copy_trail
+-- The sources and earlier attempts of the run whose result is reused: its own record may go first.
+INSERT INTO chunk_rows (job, org, chunk_key, created_at, payload)
+SELECT :job, org, chunk_key, created_at, payload FROM chunk_rows
+WHERE job = :origin AND chunk_key >= 'langlauf:' AND chunk_key < 'langlauf;'
+
 -- name: insert_large_input
 INSERT INTO inputs (job, input) VALUES (?, ?)
 
@@ -93,11 +99,12 @@ INSERT INTO job_wishes (org_id, job_id, channel, target, lane, language) VALUES 
 INSERT INTO key_rows (org, idempotency_key, job, created_at) VALUES (:org, :key, :job, :now)
 
 -- name: copy_chunks
--- A resumed job starts with the finished chunks of the one it repeats.
+-- A resumed job starts with the finished chunks of the one it repeats, and their sources; not with its attempts.
 INSERT INTO chunk_rows (job, org, chunk_key, created_at, payload)
 SELECT :job, done.org, done.chunk_key, done.created_at, done.payload
 FROM job_rows AS origin JOIN chunk_rows AS done ON done.job = origin.job
 WHERE origin.job_id = :resume_from AND origin.org = :org
+  AND NOT (done.chunk_key >= 'langlauf:attempt:' AND done.chunk_key < 'langlauf:attempt;')
 
 -- name: insert_event
 INSERT INTO event_rows (
@@ -400,6 +407,15 @@ UPDATE job_rows SET
     worker_id = NULL, lease_expires_at = NULL, deadline_at = NULL
 WHERE job_id = :job_id AND org = :org AND status IN ('running', 'partial') AND cancel_requested_at IS NULL AND {fence}
 RETURNING job, event_seq, analysis, retry_count
+
+-- name: keep_attempt
+-- What is known of an attempt once the job goes on, or its result is another job's: the log is removed before the job.
+INSERT INTO chunk_rows (job, org, chunk_key, created_at, payload)
+SELECT :job, ran.org, 'langlauf:attempt:' || ran.attempt, :now, json_object('attempt', ran.attempt,
+    'started_at', ran.attempt_started_at, 'ended_at', coalesce(ran.finished_at, :now), 'outcome', :outcome, 'why', :why,
+    'host', codes.host, 'version', codes.version)
+FROM job_rows AS ran LEFT JOIN codes ON codes.code = ran.code WHERE ran.job = :ran
+ON CONFLICT DO NOTHING
 
 -- name: crashes_so_far
 SELECT crash_count, lost_count, cancel_requested_at IS NOT NULL, cancel_reason

@@ -100,6 +100,7 @@ class ResultPage:
             asked=_input_excerpt(asked, request.language),
             api=f"{self._context.links(request.http).result(delivered.result_id)}?view={REQUESTED}",
             code=code,
+            resumed=await reads.resumed(job.job_id) if job.retry_of else 0,
             sources=sources_in(await reads.trail(job.job_id)),
             citation=citation(job, code, delivered.result_id),
             provenance=f"{self._context.links(request.http).result(delivered.result_id)}/provenance",

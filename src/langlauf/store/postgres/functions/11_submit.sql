@@ -122,7 +122,7 @@ END $$;
 -- Completes new jobs with the results of others: every transition and event, and no turn. Returns the outcomes, in which these
 -- are `found time result origin`.
 CREATE OR REPLACE FUNCTION complete_reused(
-    now bigint, outcomes text[], org_ids text[], job_ids uuid[], places bigint[], results uuid[], origins uuid[]
+    now bigint, outcomes text[], org_ids text[], job_ids uuid[], job_names text[], places bigint[], results uuid[], origins uuid[]
 ) RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE
     place bigint;
@@ -140,6 +140,15 @@ BEGIN
         UPDATE job_rows SET status = 'completed', progress_percent = 100, result = results[number], finished_at = now, event_seq = 3,
             kept = 3, estimated_seconds = NULL, updated_at = NULL, reused_from = origin.job_id, code = origin.code
         WHERE job = job_ids[place];
+        -- The sources and attempts of the run whose result is reused: its own record may go first.
+        INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at)
+        SELECT org_id, coalesce(job_names[place], job_ids[place]::text), chunk_key, payload, created_at FROM job_chunks
+        WHERE org_id = org_ids[place] AND job_id = origin.job_id AND chunk_key >= 'langlauf:' AND chunk_key < 'langlauf;'
+        UNION ALL
+        SELECT ran.org_id, coalesce(job_names[place], job_ids[place]::text), 'langlauf:attempt:' || ran.attempt,
+            attempt_text(ran.attempt, ran.attempt_started_at, ran.finished_at, 'completed', NULL, ran.code), now
+        FROM job_rows AS ran WHERE ran.job = origins[number]
+        ON CONFLICT DO NOTHING;
         INSERT INTO event_rows (org_id, job, event_seq, event_type, occurred_at, actor_type, payload_json, feed_mark)
         VALUES (org_ids[place], job_ids[place], 2, 'job.running', now, 'system',
                 '{"attempt":1,"reused_from":' || json_string(origin.job_id) || '}', (SELECT feed_mark())),
@@ -257,7 +266,7 @@ BEGIN
         SELECT chunk.org_id, coalesce(wish.job_name, wish.job::text), chunk.chunk_key, chunk.payload, chunk.created_at
         FROM unnest(org_ids, job_ids, job_names, resume_froms, outcomes) AS wish (org_id, job, job_name, origin, answer)
         JOIN job_chunks AS chunk ON chunk.org_id = wish.org_id AND chunk.job_id = wish.origin
-        WHERE wish.answer LIKE 'accepted %';
+        WHERE wish.answer LIKE 'accepted %' AND NOT (chunk.chunk_key >= 'langlauf:attempt:' AND chunk.chunk_key < 'langlauf:attempt;');
     END IF;
     IF cardinality(wish_places) > 0 THEN
         INSERT INTO job_wishes (org_id, job_id, channel, target, lane, language)
@@ -267,7 +276,7 @@ BEGIN
     END IF;
     waits := outcomes;
     IF cardinality(origins) > 0 THEN
-        waits := complete_reused(now, outcomes, org_ids, job_ids, reuse_places, reuse_results, origins);
+        waits := complete_reused(now, outcomes, org_ids, job_ids, job_names, reuse_places, reuse_results, origins);
         reused := ARRAY(SELECT job_ids[place] FROM unnest(reuse_places) AS wish (place) WHERE waits[place] LIKE 'found %');
     END IF;
     IF cardinality(reusable_places) > 0 THEN

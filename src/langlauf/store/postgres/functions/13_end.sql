@@ -66,6 +66,16 @@ BEGIN
     one.crashed := 0;
 END $$;
 
+-- What is kept of an attempt, as JSON.
+CREATE OR REPLACE FUNCTION attempt_text(
+    number integer, began bigint, ended bigint, outcome text, why text, ran bigint
+) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT '{"attempt":' || number || ',"started_at":' || coalesce(began::text, 'null') || ',"ended_at":' || coalesce(ended::text, 'null')
+        || ',"outcome":' || json_string(outcome) || ',"why":' || json_string(why) || ',"host":' || json_string(codes.host)
+        || ',"version":' || json_string(codes.version) || '}'
+    FROM (SELECT 1) AS one LEFT JOIN codes ON codes.code = ran
+$$;
+
 -- Writes ends with their events and snapshots; returns the places of those that were written. The fence is in the statement: an
 -- attempt that ends itself must hold its lease; other callers have locked the job.
 CREATE OR REPLACE FUNCTION write_ends(now bigint, ends ending[]) RETURNS bigint[] LANGUAGE plpgsql AS $$
@@ -112,7 +122,15 @@ BEGIN
           AND (new.outcome NOT IN ('retry', 'lost', 'released') OR jobs.cancel_requested_at IS NULL)
         RETURNING new.*, jobs.event_seq, jobs.analysis, jobs.progress_percent, jobs.partial_count, jobs.retry_count,
             jobs.next_attempt_at, jobs.canceled_by AS by_whom, jobs.cancel_reason AS why, coalesce(jobs.result_name, jobs.result::text) AS shown_id, jobs.job_name,
-            jobs.paced_at, jobs.paced_percent, jobs.ticket),
+            jobs.paced_at, jobs.paced_percent, jobs.ticket, jobs.attempt_started_at, jobs.code AS ran_code),
+    -- What is known of an attempt once the job goes on: the log is removed before the job.
+    passed AS (
+        INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at)
+        SELECT org_id, coalesce(job_name, job::text), 'langlauf:attempt:' || attempt,
+            attempt_text(attempt, attempt_started_at, now, CASE outcome WHEN 'retry' THEN 'retried' ELSE outcome END,
+                CASE outcome WHEN 'retry' THEN code END, ran_code), now
+        FROM ended WHERE outcome IN ('retry', 'lost', 'released')
+        ON CONFLICT DO NOTHING),
     shown AS (
         INSERT INTO result_rows (org_id, result, result_name, job, result_kind, result_seq, schema_version, payload_ref, created_at, summary_json, payload, views)
         SELECT org_id, result, result_name, job, 'final', partial_count + 1, 1, ref, now, summary, payload, views

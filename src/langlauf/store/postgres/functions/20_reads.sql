@@ -89,6 +89,12 @@ SELECT count(*) FROM (
     WHERE one.org_id = org AND one.job_id = id AND NOT (one.chunk_key >= 'langlauf:' AND one.chunk_key < 'langlauf;')
     LIMIT most) AS counted;
 
+-- Chunks that a job did not compute: they are older than the job, which began with those of another one.
+-- query: read_resumed(id text) RETURNS bigint
+SELECT count(*) FROM job_chunks AS one JOIN job_rows AS job ON job.job = key_of(id) AND job.org_id = org
+WHERE one.org_id = org AND one.job_id = id AND one.created_at < job.queued_at
+  AND NOT (one.chunk_key >= 'langlauf:' AND one.chunk_key < 'langlauf;');
+
 -- The keys of a trail begin with langlauf: and a semicolon is the character behind that colon.
 -- query: read_trail(id text) RETURNS TABLE (chunk_key text, payload text, created_at bigint)
 SELECT one.chunk_key, one.payload, one.created_at FROM job_chunks AS one
