@@ -12,7 +12,7 @@ from tests.faults.command import command
 from tests.faults.ledger import COMPUTED, END, KEPT, START, Ledger, Line, append_line
 from tests.faults.plan import Plan
 from tests.faults.races import Aim
-from tests.faults.report import Figure, all_of, at_least, at_most, measured, never
+from tests.faults.report import Figure, all_of, at_least, at_most, measured, never, quick
 from tests.faults.verdicts import (
     JobObservation,
     Kill,
@@ -135,7 +135,7 @@ def test_a_figure_says_whether_its_promise_was_kept() -> None:
     assert all(figure.kept for figure in kept)
     assert kept[0].shown == "0 of 300, 95 %: under 1 %"
     broken = [never("x", 1, 300), never("x", 0, 0), all_of("x", 1, 2), all_of("x", 0, 0), at_least("x", 4, 5)]
-    assert not any(figure.kept for figure in [*broken, at_most("x", 1.01, 1.0)])
+    assert not any(figure.kept for figure in [*broken, at_most("x", 1.01, 1.0), quick("x", 1.01, 1.0)])
 
 
 @pytest.mark.parametrize(("count", "code"), [(0, 0), (1, 1)])

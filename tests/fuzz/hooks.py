@@ -26,6 +26,8 @@ _PREFERENCES = ("respond-async", "respond-async, wait=1", "wait=1", "return=mini
 _BEYOND_A_SCHEMA = {"after", "cursor", "Last-Event-ID", "expires_in", "name"}
 #: Nor that an address can be called, and signed for; nor that a mailbox is written in the plain form.
 _BEYOND_A_SCHEMA |= {"url", "overlap", "options.async_mode.notify.webhook", "options.async_mode.notify.email"}
+#: Nor that the input of a schedule is that of the analysis which its other field names.
+_INPUT = "input."
 
 AnyCase = Case[Any]
 
@@ -110,7 +112,8 @@ def _is_rightly_refused(failure: Failure, response: Response) -> bool:
     """A valid-looking cursor that nobody gave out is refused, as is a text of too many days; that is no failure."""
     if not isinstance(failure, RejectedPositiveData) or response.status_code != 400:
         return False
-    return response.json().get("field") in _BEYOND_A_SCHEMA
+    field = response.json().get("field") or ""
+    return field in _BEYOND_A_SCHEMA or field.startswith(_INPUT)
 
 
 def _is_valid(case: AnyCase, location: ParameterLocation) -> bool:

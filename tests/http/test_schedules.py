@@ -82,7 +82,7 @@ def test_a_run_can_be_had_now(server: Live, org: str) -> None:
         ({"cron": None, "every_seconds": "soon"}, "every_seconds"),
         ({"zone": "Mars/Base"}, "zone"),
         ({"analysis": "unknown"}, "analysis"),
-        ({"input": {"query": 5}}, "query"),
+        ({"input": {"query": 5}}, "input.query"),
         ({"overlap": "both"}, "overlap"),
         ({"notify": {"email": "nobody"}}, "options.async_mode.notify.email"),
         ({"color": "red"}, "color"),

@@ -161,7 +161,7 @@ def _stored_input(analysis: Analysis, text: str) -> str:
         raise InvalidInput("input", "input must be an object")
     if flaw := first_flaw(values):
         raise InvalidInput("input", flaw)
-    return canonical_json(read_input(analysis.input_type, values))
+    return canonical_json(read_input(analysis.input_type, values, "input."))
 
 
 def _request(one: Schedule, planned_at: Instant, key: str | None) -> SubmitRequest:
