@@ -1,8 +1,7 @@
 -- The number of waiting jobs and of live leases.
-CREATE OR REPLACE FUNCTION depth(at bigint) RETURNS TABLE (waiting bigint, running bigint) LANGUAGE sql STABLE AS $$
-    SELECT (SELECT coalesce(sum(waiting + scheduled), 0)::bigint FROM waiting_counts),
-           (SELECT count(*) FROM jobs WHERE deadline_at > 0 AND lease_expires_at > (SELECT moment(at)))
-$$;
+-- query: depth(at bigint) RETURNS TABLE (waiting bigint, running bigint)
+SELECT (SELECT coalesce(sum(counted.waiting + counted.scheduled), 0)::bigint FROM waiting_counts AS counted),
+       (SELECT count(*) FROM jobs AS job WHERE job.deadline_at > 0 AND job.lease_expires_at > (SELECT moment(at)));
 
 CREATE OR REPLACE FUNCTION paces() RETURNS TABLE (analysis text, mean_seconds float8) LANGUAGE sql STABLE AS $$
     SELECT analysis, mean_seconds FROM pace
