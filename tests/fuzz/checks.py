@@ -26,7 +26,7 @@ OUR_OWN = "every_error_is_a_problem"
 _LEAKS = ("Traceback", ".py", "sqlite", "apsw", "/src/", "SELECT ")
 
 
-@schemathesis.check
+@schemathesis.check  # type: ignore[untyped-decorator]  # its types are not read, see pyproject.toml
 def every_error_is_a_problem(ctx: CheckContext, response: Response, case: Case[Any]) -> bool | None:
     """4xx and 5xx are problem+json with `ok`, `error`, `message` and the id of the request, and leak nothing."""
     if "x-request-id" not in response.headers:

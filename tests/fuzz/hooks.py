@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 import schemathesis
 from schemathesis import Case, HookContext
@@ -29,7 +29,7 @@ _BEYOND_A_SCHEMA |= {"url", "overlap", "options.async_mode.notify.webhook", "opt
 #: Nor that the input of a schedule is that of the analysis which its other field names.
 _INPUT = "input."
 
-AnyCase = Case[Any]
+AnyCase: TypeAlias = Case[Any]
 
 
 class Knowledge:
