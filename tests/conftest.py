@@ -10,7 +10,7 @@ import hypothesis
 import pytest
 
 from langlauf.clock import new_id
-from tests.long import TEST_IDS, is_long
+from tests.long import TEST_IDS, is_all_long, is_long
 from tests.support.postgres import RUN, begin_run, fresh_database, shared_server
 from tests.support.process_environment import isolate
 from tests.support.server import ServerProcess, serving
@@ -47,6 +47,11 @@ def pytest_report_header() -> list[str]:
     """Say which tier this is, and its seed."""
     tier = "everything" if ALL else "without what is long (make test-all, or LANGLAUF_TEST_ALL=1, runs everything)"
     return [f"tests: {tier}", f"seed: {SEED_NAME}={os.environ[SEED_NAME]}"]
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave files with nothing but long tests out of `make test`: imports cost every runner seconds."""
+    return True if not ALL and is_all_long(collection_path) else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

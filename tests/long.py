@@ -9,7 +9,7 @@ _ROOT = Path(__file__).parents[1]
 TEST_IDS = pytest.StashKey[frozenset[str]]()
 #: Tests whose id begins so, one a line.
 _BEGINNINGS = """
-# Scenarios and floods: five smokes stay (kill, stop, watchdog, cut, and the tests of shutdown)
+# Scenarios and floods: four smokes stay (kill, stop, cut, and the tests of shutdown)
 tests/fuzz/
 tests/abuse/test_scenarios.py
 tests/abuse/test_timing.py::test_the_scenario_runs
@@ -28,6 +28,7 @@ tests/faults/test_scenarios.py::test_every_promise_is_kept[latency]
 tests/faults/test_scenarios.py::test_every_promise_is_kept[replies]
 tests/faults/test_scenarios.py::test_every_promise_is_kept[restarts]
 tests/faults/test_scenarios.py::test_every_promise_is_kept[timeout]
+tests/faults/test_scenarios.py::test_every_promise_is_kept[watchdog]
 tests/faults/test_scenarios.py::test_the_harness_sees_a_missing_fence
 tests/worker/test_watchdog.py::test_a_job_that_blocks_again_and_again_is_given_up
 tests/faults/test_cancel.py::test_a_cancel_does_not_wait_for_a_lost_worker[9]
@@ -46,6 +47,11 @@ tests/faults/test_shutdown.py::test_jobs_that_ignore_the_stop_are_not_waited_for
 # Programs that are started again and again
 tests/blobs/test_serving.py
 tests/bundled/test_running.py::test_a_killed
+tests/bundled/test_running.py::test_clustering_as_a_job
+tests/checks/test_house_figures.py::test_it_measures_this_clone
+tests/postgres/test_api_processes.py::test_a_rate_holds
+tests/simulation/test_schedules.py::test_store_and_contract_agree_on_every_schedule[2]
+tests/simulation/test_schedules.py::test_store_and_contract_agree_on_every_schedule[3]
 tests/bundled/test_running.py::test_address_shows_its_map
 tests/cli/test_backup.py::test_a_backup_under_load
 tests/cli/test_exit_codes.py::test_5_full
@@ -57,10 +63,7 @@ tests/docs/test_deploy.py::test_the_login_of_compose_is_enough
 tests/docs/test_recipes.py
 tests/http/test_streams_limits.py::test_idle_streams_cost_one_look_for_all
 tests/http/test_streams_resume.py::test_twenty_restless_clients_see_every_event_once
-tests/mcp/test_clients.py::test_fastmcp_calls_and_reads[clustering
-tests/mcp/test_clients.py::test_fastmcp_watches
-tests/mcp/test_clients.py::test_fastmcp_cancels
-tests/mcp/test_clients.py::test_the_sdk_cancels
+tests/mcp/test_clients.py
 tests/mcp/test_restart.py::test_a_client_moves_to_another_host
 tests/cli/test_mcp.py::test_a_call_survives_the_server
 tests/client/test_sync.py::test_a_notebook_shows_a_job
@@ -94,7 +97,6 @@ tests/worker/test_parallel_map.py::test_a_canceled_map_ends_its_processes
 tests/worker/test_processes.py::test_a_job_that_kills_its_process_is_given_up
 tests/worker/test_processes.py::test_a_function_that_holds_the_interpreter_lock_keeps_its_lease
 tests/worker/test_processes.py::test_a_lost_supervisor_is_replaced
-tests/worker/test_processes.py::test_a_process_that_dies_costs_its_own_attempt_only[exit]
 tests/worker/test_processes.py::test_a_process_that_dies_costs_its_own_attempt_only[segfault]
 tests/worker/test_processes.py::test_memory_is_limited_where_it_is_set
 tests/worker/test_processes.py::test_a_waiting_call_gets_the_first_free_process
@@ -189,11 +191,11 @@ _PARAMETERS = {
     "tests/docs/test_code.py": "docs/python.md",
     "tests/doctor/": "postgres",
     "tests/http/": "postgres",
-    "tests/http/test_tenancy.py": "token",
+    "tests/http/test_tenancy.py": "open token",
     "tests/mail/test_rules.py": "postgres",
     "tests/mcp/": "postgres",
     "tests/mcp/test_bad_callers.py": "10000",
-    "tests/mcp/test_clients.py": "legacy",
+    "tests/cli/test_mcp.py": "legacy",
     "tests/mcp/test_restart.py": "5 50",
     "tests/mounting/": "django starlette",
     "tests/store_contract/": "memory blobs",
@@ -203,9 +205,11 @@ _PARAMETERS = {
     "tests/store_contract/test_retention_batches.py": "postgres",
     "tests/store_contract/test_retention_under_load.py": "postgres",
     "tests/unit/test_verify.py": "postgres",
+    "tests/worker/test_processes.py": "address_intel exit nan nul validation_error",
 }
 
 _LINES = tuple(line for line in _BEGINNINGS.splitlines() if line and not line.startswith("#"))
+_FOLDERS = tuple(line for line in _LINES if line.endswith("/"))
 
 
 def is_long(test_id: str) -> bool:
@@ -214,6 +218,12 @@ def is_long(test_id: str) -> bool:
     return test_id.startswith(_LINES) or any(
         test_id.startswith(path) and parameters & set(words.split()) for path, words in _PARAMETERS.items()
     )
+
+
+def is_all_long(path: Path) -> bool:
+    """Whether all tests of a file, or below a folder, are left out: then it is not even imported."""
+    at = path.relative_to(_ROOT).as_posix()
+    return f"{at}/".startswith(_FOLDERS) or at in _LINES
 
 
 def unused(test_ids: frozenset[str]) -> list[str]:

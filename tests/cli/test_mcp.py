@@ -7,12 +7,9 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import mcp
 import pytest
-from mcp.client.stdio import StdioServerParameters
 
 from tests.mcp.rpc import meta
-from tests.mcp.task_extension import TaskExtension
 from tests.support.server import command, environment, serving
 
 
@@ -38,6 +35,10 @@ def answer(process: "subprocess.Popen[str]") -> dict[str, Any]:
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_the_sdk_uses_it_as_a_server(tmp_path: Path, mode: str) -> None:
     """Over standard input and output, with and without tasks."""
+    import mcp
+    from mcp.client.stdio import StdioServerParameters
+
+    from tests.mcp.task_extension import TaskExtension
 
     async def main(url: str) -> None:
         words = command("mcp", "--url", url)

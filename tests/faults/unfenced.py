@@ -22,7 +22,7 @@ def _load_unfenced(package: str, *files: str) -> dict[str, str]:
 
 
 engine._FENCE = "TRUE"
-engine.load = _load_unfenced  # type: ignore[attr-defined]  # what it has imported
+engine.load = _load_unfenced  # type: ignore[attr-defined, assignment]  # what it has imported
 _stop = RunningAttempt.stop
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
 from langlauf.api.openapi.document import build_document
 from langlauf.api.operations import OPERATIONS
@@ -49,6 +48,8 @@ def test_the_document_is_valid_openapi(name: str) -> None:
     """By the meta-schema of OpenAPI 3.1; and every schema is JSON Schema 2020-12."""
     document = DOCUMENTS[name]
     assert document["openapi"] == "3.1.1"
+    from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
+
     assert [error.message for error in OPENAPI_31_VALIDATOR.iter_errors(document)] == []
     for schema in document["components"]["schemas"].values():
         jsonschema_rs.meta.validate({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})

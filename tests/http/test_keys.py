@@ -21,14 +21,27 @@ from tests.support.stores import query
 GUARDED = [one for one in OPERATIONS if one.scope is not None]
 
 
+@pytest.fixture(scope="module")
+def pairs(closed: KeyedServer) -> dict[Scope, tuple[str, str]]:
+    """By scope, a key with it alone, and one with all others."""
+    return {
+        scope: (
+            make_key(closed.store, "org-a", scope).text,
+            make_key(closed.store, "org-a", *(GRANTABLE_SCOPES - {scope})).text,
+        )
+        for scope in sorted(GRANTABLE_SCOPES)
+    }
+
+
 @pytest.mark.parametrize("operation", GUARDED, ids=lambda one: one.name)
-def test_the_scope_matrix_is_exact(closed: KeyedServer, job: dict[str, Any], operation: Operation) -> None:
+def test_the_scope_matrix_is_exact(
+    closed: KeyedServer, job: dict[str, Any], operation: Operation, pairs: dict[Scope, tuple[str, str]]
+) -> None:
     """With the scope it needs, and no other, an operation works; with all others it is 403."""
     assert operation.scope is not None
-    for scope in sorted(GRANTABLE_SCOPES):
-        alone = call(closed.live, operation, job, bearer(make_key(closed.store, "org-a", scope).text))
-        others = make_key(closed.store, "org-a", *(GRANTABLE_SCOPES - {scope}))
-        rest = call(closed.live, operation, job, bearer(others.text))
+    for scope, (own, others) in pairs.items():
+        alone = call(closed.live, operation, job, bearer(own))
+        rest = call(closed.live, operation, job, bearer(others))
         if scope is operation.scope:
             assert alone.status_code not in (401, 403), alone.text
             assert_problem(rest, 403, "forbidden")

@@ -5,6 +5,7 @@ fields of a record, so that a query and the record it fills cannot drift apart.
 """
 
 import re
+from functools import cache
 from importlib import resources
 
 import msgspec
@@ -32,6 +33,7 @@ _RECORDS: dict[str, type[msgspec.Struct]] = {
 }
 
 
+@cache
 def _placeholders() -> dict[str, str]:
     texts = {}
     for word, record in _RECORDS.items():
@@ -61,7 +63,8 @@ def parse(text: str) -> dict[str, str]:
     return found
 
 
+@cache
 def load(package: str, *files: str) -> dict[str, str]:
-    """Return the queries of one or more files that lie in a package."""
+    """Return the queries of one or more files that lie in a package; read once in a process."""
     folder = resources.files(package)
     return parse("\n".join(folder.joinpath(file).read_text("utf-8") for file in files))
