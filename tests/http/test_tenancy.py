@@ -105,6 +105,9 @@ def house(request: pytest.FixtureRequest, store_kind: str, tmp_path_factory: pyt
         plan = {"name": f"plan-{new_id()}", "input": {"query": text}, "cron": "0 6 * * *"}
         made = server.http.post("/analyze/schedules", json=plan, headers=headers_for(server, "owner"))
         assert made.status_code == 201, made.text
+        why = {"because": f"{text} is down"}
+        held = server.http.post("/analyze/analyses/named/pause", json=why, headers=headers_for(server, "owner"))
+        assert held.status_code == 200, held.text
         first = server.http.post("/analyze", json={"query": text}, headers=headers).json()
         headers.pop("Idempotency-Key")
         server.http.post("/analyze", json={"query": f"{text} again"}, headers=headers)

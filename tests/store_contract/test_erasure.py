@@ -11,14 +11,17 @@ from langlauf.domain.access import ApiKey, HashedKey, Scope
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
 from langlauf.domain.delivery import FINAL_SUBJECTS, WebhookEndpoint
 from langlauf.domain.errors import StoreError
+from langlauf.domain.instant import after
 from langlauf.domain.outcome import Completed
+from langlauf.domain.pause import PauseRequest
 from langlauf.domain.retention import HoldRequest
+from langlauf.domain.schedule import Schedule
 from langlauf.maintenance.erasure import count_org, erase
 from langlauf.store.admin import KEYS, KNOWN_AS, OF_JOBS
 from langlauf.store.protocol import Store
 from langlauf.store.tools.location import PostgresLocation, SqliteLocation
 from tests.support.store_kinds import StoreUnderTest
-from tests.support.stores import JobFactory, SetClock
+from tests.support.stores import DAY, JobFactory, SetClock
 
 TABLES = {
     "sqlite": "SELECT one.name, part.name FROM sqlite_schema AS one JOIN pragma_table_info(one.name) AS part "
@@ -60,6 +63,11 @@ async def fill(store: Store, clock: SetClock, org_id: str) -> None:
     assert await store.deliveries.add_endpoint(told) is not None
     await make.one_of_each()
     await make.completed(2, key="k")
+    plan = Schedule(
+        org_id=org_id, name="daily", analysis="survey", cron="0 6 * * *", next_run_at=after(clock.now(), DAY)
+    )
+    assert await store.schedules.add(plan)
+    await store.pause(PauseRequest(analysis="survey", org_id=org_id, because=f"{org_id} asked for it"))
     scopes = frozenset({Scope.READ})
     key = ApiKey(key_id=f"llk_{org_id}", org_id=org_id, name=f"of {org_id}", scopes=scopes, created_at=clock.now())
     assert await store.access.create_key(HashedKey(key, "0" * 64)) is not None
@@ -72,7 +80,7 @@ def test_all_of_an_org_goes_and_nothing_of_another(bed: StoreUnderTest) -> None:
         await fill(store, clock, "org-a")
         await fill(store, clock, "org-b")
         before = everything(bed, "org-b")
-        assert all(before[table] for table in OF_JOBS & set(before) - {"leases"})
+        assert all(before[table] for table in (OF_JOBS & set(before) - {"leases"}) | {"schedules", "pauses"})
         found = await count_org(store, "org-a")
         assert found.rows == {name: len(rows) for name, rows in everything(bed, "org-a").items() if rows}
         done = await erase(store, "org-a", with_held=False, stop_seconds=0)

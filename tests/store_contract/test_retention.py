@@ -3,7 +3,10 @@
 import msgspec
 import pytest
 
+from langlauf.domain.instant import after
+from langlauf.domain.pause import PauseRequest
 from langlauf.domain.retention import RetentionPolicy, RetentionReport
+from langlauf.domain.schedule import Schedule, ScheduleEnd
 from langlauf.maintenance.retention import apply_retention, report_json
 from langlauf.store.protocol import Store
 from tests.support.outbox import leave_pending
@@ -273,3 +276,37 @@ def test_an_ended_job_without_its_time_is_counted_and_left(bed: StoreUnderTest) 
         assert (report.results.delete_count, report.results.kept_count, report.events.kept_count) == (0, 1, 4)
 
     bed.play(scene)
+
+
+def test_schedules_and_pauses_are_kept(bed: StoreUnderTest) -> None:
+    """They are settings, not records: a schedule stays also when the last of its jobs has gone."""
+
+    async def scene(store: Store, make: JobFactory, clock: SetClock) -> None:
+        job_id = await make.completed(1)
+        plan = Schedule(
+            org_id="org-a",
+            name="yearly",
+            analysis="survey",
+            cron="0 6 1 1 *",
+            next_run_at=after(clock.now(), 365 * DAY),
+        )
+        end = ScheduleEnd(
+            org_id="org-a",
+            name="yearly",
+            fired_at=plan.next_run_at or 0,
+            next_run_at=after(clock.now(), 730 * DAY),
+            outcome="submitted",
+            job_id=job_id,
+        )
+        assert await store.schedules.add(plan)
+        assert await store.schedules.advance([end]) == 1
+        held = await store.pause(PauseRequest(analysis="census", because="the source is down"))
+        kept = await store.tenant("org-a").schedules()
+        clock.pass_(100 * DAY)
+        assert (await apply_retention(store, WEEK)).jobs_deleted == 1
+        assert await store.tenant("org-a").schedules() == kept
+        assert await store.pauses() == [held]
+
+    clock = SetClock()
+    bed.play(scene, clock)
+    assert bed.check(clock) == []

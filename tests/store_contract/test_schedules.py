@@ -1,13 +1,18 @@
 """Schedules: kept per org, changed only as they were seen, fired once by any process, and never lost."""
 
 import asyncio
+import signal
+import subprocess
+import sys
+import time
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from langlauf import Job, Langlauf
 from langlauf.bootstrap import make_services
-from langlauf.domain.instant import after
+from langlauf.domain.instant import SECOND, after
 from langlauf.domain.schedule import PlannedRun, Schedule, ScheduleEnd
 from langlauf.domain.state import Status
 from langlauf.hints import Hints
@@ -17,8 +22,11 @@ from langlauf.settings import load_settings
 from langlauf.store.postgres import schedules as postgres_schedules
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite import schedules as sqlite_schedules
+from tests.store_contract import killed_firer
 from tests.store_contract.conftest import Harness
-from tests.support.stores import SetClock
+from tests.support.processes import eventually
+from tests.support.store_kinds import StoreUnderTest
+from tests.support.stores import JobFactory, SetClock
 from tests.support.submissions import cancel_request, claim
 
 _KNOWN = ("survey",)
@@ -150,6 +158,57 @@ def test_two_processes_fire_and_one_job_comes_of_it(shared: Harness) -> None:
         assert advanced.next_run_at == after(one.next_run_at or 0, 3_600)
 
     shared.run_many(2, body)
+
+
+@pytest.mark.parametrize(("verb", "before"), [("unfinished", 0), ("advance", 1)])
+def test_a_process_that_is_killed_while_it_fires_loses_no_run(bed: StoreUnderTest, verb: str, before: int) -> None:
+    """Killed before the job is submitted or after: another process makes one job of the run, and plans the next."""
+
+    async def plan(store: Store, make: JobFactory, clock: SetClock) -> Schedule:
+        now = clock.now()
+        one = replace(_schedule(clock, next_run_at=now), created_at=after(now, -3_600))
+        assert await store.schedules.add(one)
+        return one
+
+    async def look(store: Store, make: JobFactory, clock: SetClock) -> tuple[list[int | None], Schedule]:
+        return await _runs(store), (await store.tenant("org-a").schedules())[0]
+
+    clock = SetClock(round(time.time() * SECOND))  # the processes have the clock of the machine
+    one = bed.play(plan, clock)
+    command = [sys.executable, "-m", "tests.store_contract.killed_firer", bed.place, verb]
+    assert subprocess.run(command, timeout=60, check=False).returncode == -signal.SIGKILL
+    runs, left = bed.play(look, clock)
+    assert (len(runs), left.next_run_at) == (before, one.next_run_at)
+    eventually(lambda: asyncio.run(killed_firer.fire(bed.place, None)))  # once the claim of the dead one is over
+    runs, done = bed.play(look, clock)
+    assert runs == [one.next_run_at]
+    assert (done.next_run_at, done.last_outcome) == (after(one.next_run_at or 0, 3_600), "submitted")
+
+
+def test_a_run_that_was_submitted_before_a_change_is_not_submitted_again(harness: Harness) -> None:
+    """A process was killed after it had submitted the run, and the input was changed: the next run has the new one."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        _, firer = _services(store)
+        one = _schedule(clock)
+        await store.schedules.add(one)
+        clock.time = one.next_run_at or 0
+        await firer.fire_these([one], clock.now())
+        [advanced] = await store.tenant("org-a").schedules()
+        stale = replace(advanced, input='{"region":"ZH"}', next_run_at=one.next_run_at)
+        assert await store.schedules.change(stale, seen_at=advanced.updated_at)
+        await firer.fire()
+        [left] = await store.tenant("org-a").schedules()
+        assert (left.next_run_at, left.last_outcome) == (after(one.next_run_at or 0, 3_600), "submitted")
+        assert await _runs(store) == [one.next_run_at]
+        clock.time = left.next_run_at or 0
+        [run] = await store.tenant("org-a").schedule_runs("hourly", limit=1)
+        await store.cancel(cancel_request(run.job.job_id))
+        await firer.fire()
+        [newest, _] = await store.tenant("org-a").schedule_runs("hourly", limit=2)
+        assert newest.job.planned_at == left.next_run_at
+
+    harness.run(body)
 
 
 def test_many_orgs_are_fired_in_sets(harness: Harness) -> None:

@@ -14,7 +14,7 @@ from langlauf.auth.caller import DEFAULT_ORG, Caller, internal_caller
 from langlauf.clock import Clock
 from langlauf.domain.errors import LanglaufError, Overloaded, StoreError
 from langlauf.domain.instant import Instant, seconds_between
-from langlauf.domain.job import Accepted, Replayed, SubmitOutcome
+from langlauf.domain.job import Accepted, KeyReused, Replayed, SubmitOutcome
 from langlauf.domain.read_models import JobView
 from langlauf.domain.schedule import (
     MOST_SCHEDULES,
@@ -258,5 +258,7 @@ class ScheduleFirer:
             SCHEDULE_DELAY.observe(max(0.0, seconds_between(planned_at, submitted.job.queued_at)))
         if isinstance(submitted, Accepted | Replayed):
             return replace(end, outcome="submitted", job_id=submitted.job.job_id)
+        if isinstance(submitted, KeyReused):  # the run was submitted, and the schedule has another input since
+            return replace(end, outcome="submitted")
         SCHEDULE_RUNS.add("queue_full")
         return None
