@@ -125,7 +125,7 @@ def test_a_resumed_job_has_the_sources_of_its_chunks(served: Live) -> None:
     reads = served.app.runtime.store.tenant("default-org")
     sources = [json.loads(entry.payload)["name"] for entry in served.run(reads.trail(again["job_id"]))]
     assert sorted(sources) == ["Tile 4", "Tile 5", "Tiles"]
-    assert served.run(reads.chunk_count(again["job_id"], most=100)) == 2
+    assert served.run(reads.kept_parts(again["job_id"], most=100)).count == 2
 
 
 def test_more_than_the_limit_are_not_kept_and_it_says_so(served: Live) -> None:

@@ -77,7 +77,7 @@ CALLS = {
     "read_ranks": "'org-a'",
     "read_chunk": "'org-a', 'j7', 'c'",
     "read_chunks": "'org-a', 'j7', '{c, d}'",
-    "read_chunk_count": "'org-a', 'j7', 1000",
+    "read_kept_parts": "'org-a', 'j7', 1000",
     "read_reruns": "'org-a', 'j7', 5",
     "read_ended": "'org-a', 0, 20",
     "read_queued": "'org-a', 0, 20",

@@ -13,7 +13,7 @@ from langlauf.domain.errors import PayloadGone
 from langlauf.domain.event import FeedPage, FeedRequest
 from langlauf.domain.outcome import Completed, Failed
 from langlauf.domain.overview import EMPTY_OVERVIEW
-from langlauf.domain.read_models import EventLogPage, InboxPage, JobFilter, PageOfJobs
+from langlauf.domain.read_models import EventLogPage, InboxPage, JobFilter, KeptParts, PageOfJobs
 from langlauf.domain.result import SMALL_PAYLOAD
 from langlauf.domain.retention import HoldRequest, RetentionPolicy
 from langlauf.domain.schedule import Schedule
@@ -66,7 +66,7 @@ READS: dict[str, tuple[Read, Any]] = {
     "ranks": (lambda reads, _, __: reads.ranks(), []),
     "chunk": (lambda reads, job, _: reads.chunk(job, "c"), None),
     "chunks": (lambda reads, job, _: reads.chunks(job, ["c"]), {}),
-    "chunk_count": (lambda reads, job, _: reads.chunk_count(job, most=10), 0),
+    "kept_parts": (lambda reads, job, _: reads.kept_parts(job, most=10), KeptParts(0)),
     "trail": (lambda reads, job, _: reads.trail(job), []),
     "resumed": (lambda reads, job, _: reads.resumed(job), 0),
     "reruns": (lambda reads, job, _: reads.reruns(job, most=10), []),

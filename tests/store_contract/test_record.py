@@ -3,8 +3,9 @@
 import pytest
 
 from langlauf.clock import new_id
-from langlauf.domain.attempt import Backoff, Checkpoint, Claim, Partial, Progress, Write
+from langlauf.domain.attempt import Backoff, Checkpoint, Claim, Lease, Partial, Progress, Write
 from langlauf.domain.outcome import Canceled, Completed, Failed, Released, Retry
+from langlauf.domain.read_models import KeptParts
 from langlauf.domain.state import Status
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
@@ -272,6 +273,27 @@ def test_many_chunks_are_looked_up_at_once(harness: Harness) -> None:
     harness.run(body)
 
 
+def test_the_parts_of_a_map_know_how_many_there_are(harness: Harness) -> None:
+    """The newest total counts, a resumed job inherits it, and one that is reached says nothing more."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        made = await started(store, clock)
+
+        async def kept_after(key: str, total: int | None, lease: Lease = made.lease) -> KeptParts:
+            assert await store.record(lease, Checkpoint(key=key, payload="1", total=total))
+            return await store.tenant(ORG).kept_parts(lease.job_id, most=9)
+
+        assert await kept_after("first", None) == KeptParts(1)
+        assert await kept_after("map-1", 3) == KeptParts(2, 3)
+        assert await kept_after("map-2", 3) == KeptParts(3)
+        assert await kept_after("more-1", 10) == KeptParts(4, 10)
+        assert await store.record(made.lease, Failed(code="internal", message="no", retryable=False))
+        again = await started(store, clock, resume_from=made.lease.job_id)
+        assert await kept_after("more-2", 10, again.lease) == KeptParts(5, 10)
+
+    harness.run(body)
+
+
 def test_a_resumed_job_starts_with_the_finished_chunks(harness: Harness) -> None:
     """resume_from copies chunks within the org, and only there."""
 
@@ -281,8 +303,8 @@ def test_a_resumed_job_starts_with_the_finished_chunks(harness: Harness) -> None
         assert await store.record(old.lease, Failed(code="internal", message="no", retryable=False))
         new = await started(store, clock, resume_from=old.lease.job_id)
         assert await store.tenant(ORG).chunk(new.lease.job_id, "year-1") == "1"
-        assert await store.tenant(ORG).chunk_count(new.lease.job_id, most=9) == 1
-        assert await store.tenant("org-b").chunk_count(new.lease.job_id, most=9) == 0
+        assert await store.tenant(ORG).kept_parts(new.lease.job_id, most=9) == KeptParts(1)
+        assert await store.tenant("org-b").kept_parts(new.lease.job_id, most=9) == KeptParts(0)
         foreign = await started(store, clock, org="org-b", resume_from=old.lease.job_id)
         assert await store.tenant("org-b").chunk(foreign.lease.job_id, "year-1") is None
 

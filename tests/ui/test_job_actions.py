@@ -176,6 +176,7 @@ def test_the_input_is_shown_without_secrets(server: Live) -> None:
         ("failing", {"how": "permanent"}, "Change the input and run again", ""),
         ("failing", {"how": "transient"}, "Change the input and run again", ""),
         ("flaky", {}, "Resume", "1 finished part is kept"),
+        ("mapped", {}, "Resume", "6 of 10 parts are kept: Resume does not compute them again."),
     ],
 )
 def test_the_main_action_is_the_right_next_step(
@@ -207,12 +208,34 @@ def retrying(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
         await job.checkpoint("one", _one)
         raise TransientError("nothing answers")
 
-    with live(tmp_path_factory.mktemp("retrying"), app, LANGLAUF_RETRY_BASE="0.01") as running:
+    @app.analysis(max_retries=0)
+    async def mapped(job: Job) -> None:
+        """Finishes some parts of a map, one after the other."""
+        await job.map(_part, list(range(10)))
+
+    settings = {"LANGLAUF_RETRY_BASE": "0.01", "LANGLAUF_MAP_PROCESSES": "1"}
+    with live(tmp_path_factory.mktemp("retrying"), app, **settings) as running:
         yield running
 
 
 def _one() -> int:
     return 1
+
+
+def _part(number: int) -> int:
+    if number == 6:
+        raise TransientError("the seventh cannot be reached")
+    return number
+
+
+def test_what_is_kept_is_said_wherever_it_can_be_resumed(retrying: Live) -> None:
+    """In the form of the next run, in German, and in the status, where a job that has kept nothing says null."""
+    job = retrying.wait(retrying.submit("mapped")["job_id"])
+    assert (job["kept_parts"], job["total_parts"]) == (6, 10)
+    form = assert_page(retrying.http.get(f"/?from={job['job_id']}", headers={"Accept-Language": "de"}))
+    assert "6 von 10 Teilen sind aufbewahrt" in form.text
+    none = retrying.wait(retrying.submit("failing", how="permanent")["job_id"])
+    assert (none["kept_parts"], none["total_parts"]) == (None, None)
 
 
 def test_jobs_that_belong_together_lead_to_each_other(server: Live) -> None:

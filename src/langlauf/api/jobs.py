@@ -49,6 +49,7 @@ from langlauf.domain.state import Status
 from langlauf.problems import Problem, not_found
 from langlauf.server.asgi import watch_client
 from langlauf.service.control import HasEnded, NotCancelable, NotTerminal
+from langlauf.service.read import kept_parts
 
 EVENTS_IN_STATUS = 100
 INLINE_RESULT = 256 * 1024
@@ -99,7 +100,14 @@ class JobHandlers:
         job = found.view.job
         moment = await self._services.reads.derived_fields(found.view)
         members = job_members(job, moment, ApiLinks(audience.base), trace=audience.trace)
-        shown = JobStatusOut(*members, events=list(map(event_out, found.events)), result=raw_json(found.result))
+        parts = await kept_parts(self._services.reads.of(caller), job)
+        shown = JobStatusOut(
+            *members,
+            events=list(map(event_out, found.events)),
+            result=raw_json(found.result),
+            kept_parts=None if parts is None else parts.count,
+            total_parts=None if parts is None else parts.total,
+        )
         headers = {"Retry-After": str(moment.poll_after), "ETag": self._etag(found.view)}
         made = CachedStatus(fingerprint_of(found.view), headers, msgspec.json.encode(shown))
         # A missing result may be one that cannot be read right now.

@@ -86,6 +86,9 @@ class JobStatusOut(JobWithEventsOut, kw_only=True):
     """A job with its latest events and, once completed, its result."""
 
     result: JsonValue
+    #: finished parts of a failed or canceled job, which a retry does not compute again, and of how many
+    kept_parts: Count | None
+    total_parts: Count | None
 
 
 class SnapshotOut(msgspec.Struct, kw_only=True):

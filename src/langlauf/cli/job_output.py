@@ -79,6 +79,13 @@ def print_new_job(job: RemoteJob, *, as_json: bool) -> None:
     print_note(f"  its page: {job.url}")
 
 
+def parts_text(state: JobState) -> str:
+    """Return how many parts a retry does not compute again, such as `6 of 10`; empty where there are none."""
+    if not state.kept_parts:
+        return ""
+    return f"{state.kept_parts}" if state.total_parts is None else f"{state.kept_parts} of {state.total_parts}"
+
+
 def print_outcome(state: JobState) -> None:
     """Print on standard error how a job ended and what to do next."""
     match state.status:
@@ -98,6 +105,8 @@ def print_outcome(state: JobState) -> None:
             reason = f": {plain(state.cancel_reason)}" if state.cancel_reason else ""
             print_note(f"Canceled by {state.canceled_by}{reason}.")
             print_note(f"  resume it: {command_line('retry', state.job_id)}")
+    if kept := parts_text(state):
+        print_note(f"  kept parts, which {command_line('retry')} does not compute again: {kept}")
     if state.status is not Status.COMPLETED and state.partial_count:
         print_note(f"  get the last partial result: {command_line('result', state.job_id)}")
 
@@ -119,6 +128,7 @@ def print_state(state: JobState, url: str) -> None:
         ("Retries", f"{state.retry_count} of {state.max_retries}" if state.retry_count else ""),
         ("Retry of", state.retry_of or ""),
         ("Error", error),
+        ("Kept parts", parts_text(state)),
         ("Canceled by", state.canceled_by or ""),
         ("Reason", plain(state.cancel_reason)),
         ("Result", state.result_id or ""),

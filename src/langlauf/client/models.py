@@ -124,6 +124,9 @@ class JobState(JobWithEvents, frozen=True, kw_only=True):
     """A job with its latest events and, once completed, its result; a large result is left out."""
 
     result: Any
+    #: finished parts of a failed or canceled job, which a retry does not compute again, and of how many
+    kept_parts: int | None = None
+    total_parts: int | None = None
 
 
 class JobSnapshot(msgspec.Struct, frozen=True, kw_only=True):

@@ -125,7 +125,7 @@ def _rows_of(records: Sequence[ImportedJob], jobs: Iterable[JobRecord]) -> dict[
         rows["job_results"] += [
             (*astuple(result.snapshot), result.payload, result.views, result.schema_text) for result in record.results
         ]
-        rows["job_chunks"] += [(*ids, *chunk) for chunk in record.chunks]
+        rows["job_chunks"] += [(*ids, *chunk, None) for chunk in record.chunks]
         if record.idempotency_key is not None:
             key = (job.org_id, record.idempotency_key, job.job_id, job.request_payload_hash, job.queued_at)
             rows["idempotency_keys"].append(key)

@@ -193,6 +193,8 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     key: str
     payload: str
+    #: how many parts the job is known to have, where it is a part of a map
+    total: int | None = None
 
 
 Write = Progress | Partial | Checkpoint | Completed | Failed | Retry | Crashed | Canceled | Released

@@ -44,6 +44,14 @@ class StatusView(msgspec.Struct, frozen=True):
     result: str | None
 
 
+class KeptParts(msgspec.Struct, frozen=True):
+    """The finished parts of a job, which a resumed job does not compute again."""
+
+    count: int
+    #: how many there are in all, where more are known than are kept
+    total: int | None = None
+
+
 class EventLogPage(msgspec.Struct, frozen=True):
     """The next page of a job's log."""
 

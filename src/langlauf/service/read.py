@@ -30,6 +30,7 @@ from langlauf.domain.read_models import (
     JobFilter,
     JobFingerprint,
     JobView,
+    KeptParts,
     PageOfJobs,
     PastRun,
     ResultView,
@@ -125,6 +126,18 @@ class Reads:
     async def read_pauses(self) -> None:
         """Read which analyses are paused, where that is older than a second."""
         await self._pauses.read()
+
+
+#: Finished parts are counted up to this.
+_MOST_PARTS = 10_000
+
+
+async def kept_parts(reads: TenantReads, job: JobRecord) -> KeptParts | None:
+    """Return the finished parts that a resumed job would not compute again; None where there is nothing to resume."""
+    if job.status not in (Status.FAILED, Status.CANCELED):
+        return None
+    found = await reads.kept_parts(job.job_id, most=_MOST_PARTS)
+    return found if found.count else None
 
 
 def reads_for(store: Store, caller: Caller) -> TenantReads:
@@ -262,8 +275,8 @@ class OneJobReads:
     async def resumed(self, job_id: str) -> int:
         return await self._tenant.resumed(job_id) if job_id == self._job_id else 0
 
-    async def chunk_count(self, job_id: str, *, most: int) -> int:
-        return await self._tenant.chunk_count(job_id, most=most) if job_id == self._job_id else 0
+    async def kept_parts(self, job_id: str, *, most: int) -> KeptParts:
+        return await self._tenant.kept_parts(job_id, most=most) if job_id == self._job_id else KeptParts(0)
 
     async def reruns(self, job_id: str, *, most: int) -> list[JobView]:  # noqa: ARG002 - they are other jobs
         return []

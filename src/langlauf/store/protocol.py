@@ -34,6 +34,7 @@ from langlauf.domain.read_models import (
     JobFilter,
     JobFingerprint,
     JobView,
+    KeptParts,
     MarkRead,
     PageOfJobs,
     PastRun,
@@ -106,8 +107,8 @@ class JobReads(Protocol):
     async def resumed(self, job_id: str) -> int:
         """Return with how many chunks of another job a job began."""
 
-    async def chunk_count(self, job_id: str, *, most: int) -> int:
-        """Return how many finished chunks of a job are stored, counted up to a limit."""
+    async def kept_parts(self, job_id: str, *, most: int) -> KeptParts:
+        """Return how many finished chunks of a job are stored, counted up to a limit, and of how many."""
 
     async def reruns(self, job_id: str, *, most: int) -> list[JobView]:
         """Return the jobs that repeat a job or started from its input, newest first."""

@@ -20,7 +20,7 @@ from langlauf.domain.event import Event
 from langlauf.domain.failure_groups import FailedJob
 from langlauf.domain.instant import Instant
 from langlauf.domain.mail import MailMark
-from langlauf.domain.read_models import JobView, ResultView, StatusView
+from langlauf.domain.read_models import JobView, KeptParts, ResultView, StatusView
 from langlauf.domain.result import SMALL_PAYLOAD, PayloadSource, Snapshot
 from langlauf.domain.schedule import Schedule
 from langlauf.domain.state import Status
@@ -96,9 +96,11 @@ class BaseTenantReads(ABC):
         rows = await self._ask("read_resumed", job_id=job_id)
         return int(rows[0][0]) if rows else 0
 
-    async def chunk_count(self, job_id: str, *, most: int) -> int:
-        rows = await self._ask("read_chunk_count", job_id=job_id, most=most)
-        return int(rows[0][0]) if rows else 0
+    async def kept_parts(self, job_id: str, *, most: int) -> KeptParts:
+        rows = await self._ask("read_kept_parts", job_id=job_id, most=most)
+        count, total = rows[0] if rows else (0, None)  # no row for an id that the database cannot store
+        # Later checkpoints are in no map: a total that is reached says nothing about the job as a whole.
+        return KeptParts(count, total if total is not None and total > count else None)
 
     async def reruns(self, job_id: str, *, most: int) -> list[JobView]:
         return [self._view(row) for row in await self._ask("read_reruns", job_id=job_id, most=most)]

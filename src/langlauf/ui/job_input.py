@@ -10,10 +10,11 @@ from langlauf.analysis.registry import Analysis
 from langlauf.api.context import ApiContext
 from langlauf.auth.caller import DEFAULT_ORG, Caller
 from langlauf.domain.job import JobRecord
+from langlauf.domain.read_models import KeptParts
 from langlauf.domain.redact import redact, redact_json
 from langlauf.domain.state import Status
 from langlauf.server.asgi import root_url
-from langlauf.service.read import Reads
+from langlauf.service.read import Reads, kept_parts
 from langlauf.ui.form_fields import FormField, field_texts
 from langlauf.ui.formatting import JsonExcerpt, json_excerpt
 from langlauf.ui.page_request import PageRequest
@@ -21,8 +22,6 @@ from langlauf.ui.views.raw_json import NULL, is_hidden, is_text, members, parse_
 from langlauf.ui.views.table import truncate
 
 _MAX_SUBJECT = 80
-#: Finished parts are counted up to this.
-MAX_PARTS = 10_000
 #: In bytes. A larger input is not read for a subject.
 _MAX_SUBJECT_INPUT = 16_384
 
@@ -122,7 +121,7 @@ class PrefillSource(msgspec.Struct, frozen=True, kw_only=True):
     job: JobRecord
     input: dict[str, object]
     #: finished parts that a resumed job would not compute again
-    kept_parts: int
+    kept_parts: KeptParts | None
 
 
 async def find_earlier_job(reads: Reads, caller: Caller, job_id: str) -> PrefillSource | None:
@@ -132,11 +131,10 @@ async def find_earlier_job(reads: Reads, caller: Caller, job_id: str) -> Prefill
     payload = None if view is None else await records.payload(job_id)
     if view is None or payload is None:
         return None
-    stopped = view.job.status in (Status.FAILED, Status.CANCELED)
     return PrefillSource(
         job=view.job,
         input=msgspec.json.decode(payload, type=dict[str, object]),
-        kept_parts=await records.chunk_count(job_id, most=MAX_PARTS) if stopped else 0,
+        kept_parts=await kept_parts(records, view.job),
     )
 
 

@@ -87,6 +87,8 @@ class RunningAttempt:
         self.asked_at = self._renewed_at = asked_at
         self._processes: set[ChildProcess] = set()
         self._writing = asyncio.Semaphore(_MOST_WRITING)
+        #: keys of all chunks that the function has asked for so far
+        self._part_keys: set[str] = set()
         #: keys of the sources that the job has declared, and whether those of earlier attempts are among them
         self._sources: set[str] = set()
         self._sources_read = False
@@ -209,6 +211,7 @@ class RunningAttempt:
 
     async def chunk(self, key: str) -> str | None:
         """Return the stored value of a finished chunk; None if the caller must compute it."""
+        self._part_keys.add(key)
         found = await self._retrying(lambda: self._store.tenant(self.org_id).chunk(self.job_id, key))
         if found is None:
             self.start_chunk(key)
@@ -241,7 +244,8 @@ class RunningAttempt:
 
     async def map(self, chunks: Chunks, step: str | None) -> list[str]:
         """Return the values of all chunks; missing ones are computed in parallel."""
-        return await ParallelMap(self, self._executor, chunks, step).run()
+        self._part_keys.update(chunks.keys)
+        return await ParallelMap(self, self._executor, chunks, step, len(self._part_keys)).run()
 
     @asynccontextmanager
     async def process(self) -> AsyncIterator[ChildProcess]:

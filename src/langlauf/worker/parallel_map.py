@@ -112,13 +112,15 @@ class MapAttempt(ChunkAttempt, Protocol):
 class ParallelMap:
     """One map. Finished chunks are stored at once. After a failure, running chunks finish before it is raised."""
 
-    def __init__(self, attempt: MapAttempt, executor: Executor, chunks: Chunks, step: str | None) -> None:
+    def __init__(self, attempt: MapAttempt, executor: Executor, chunks: Chunks, step: str | None, total: int) -> None:
         self._attempt = attempt
         self._executor = executor
         self._function = chunks.function
         self._keys = chunks.keys
         self._items = dict(zip(chunks.keys, chunks.items, strict=True))
         self._step = step
+        #: how many parts the job is known to have, with those of this map
+        self._total = total
         self._found: dict[str, str] = {}
         self._missing: deque[str] = deque()
         self._workers = 0
@@ -152,7 +154,7 @@ class ParallelMap:
                 payload, sources = await self._executor.compute(self._chunk(key), self._attempt)
                 for source in sources:  # before the chunk, which is not computed again once it is stored
                     await self._attempt.source(source)
-                await self._attempt.write(Checkpoint(key=key, payload=payload))
+                await self._attempt.write(Checkpoint(key=key, payload=payload, total=self._total))
                 self._found[key] = payload
                 await self._report(key)
                 self._start_workers(group, await self._executor.parallel())

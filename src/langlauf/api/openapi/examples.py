@@ -44,7 +44,9 @@ def _plain(value: msgspec.Struct) -> Any:
 
 def _answers(prefix: str) -> dict[str, msgspec.Struct]:
     queued, done = _queued(prefix), _completed(prefix)
-    status = records.JobStatusOut(**msgspec.structs.asdict(done), events=_events(), result=_RESULT)
+    status = records.JobStatusOut(
+        **msgspec.structs.asdict(done), events=_events(), result=_RESULT, kept_parts=None, total_parts=None
+    )
     canceled = records.JobWithEventsOut(**msgspec.structs.asdict(_canceled(prefix)), events=_canceled_events())
     return {
         "accepted": responses.AcceptedResponse(**_ANSWER, job=queued),

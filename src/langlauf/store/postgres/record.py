@@ -33,6 +33,7 @@ _COLUMNS = (
     "size",
     "most_bytes",
     "key",
+    "total",
     "result",
     "result_name",
     "payload",
@@ -154,7 +155,7 @@ def _kind_and_row(recording: Recording) -> tuple[str, tuple[Any, ...]]:
 
 def _progress_row(write: Progress | Partial | Checkpoint) -> tuple[str, tuple[Any, ...]]:
     if isinstance(write, Checkpoint):
-        return "checkpoint", _row(key=write.key, payload=write.payload)
+        return "checkpoint", _row(key=write.key, payload=write.payload, total=write.total)
     shared = {
         "percent": stored_percent(write.percent),
         "step": write.step,

@@ -154,9 +154,9 @@ SELECT payload FROM job_chunks WHERE org_id = :org_id AND job_id = :job_id AND c
 SELECT chunk_key, payload FROM job_chunks
 WHERE org_id = :org_id AND job_id = :job_id AND chunk_key IN (SELECT value FROM json_each(:keys))
 
--- name: read_chunk_count
--- Counted up to a limit, without the trail.
-SELECT count(*) FROM (SELECT 1 FROM job_chunks WHERE org_id = :org_id AND job_id = :job_id
+-- name: read_kept_parts
+-- Counted up to a limit, without the trail. The total grows with each map of a job: the largest is the newest.
+SELECT count(*), max(total) FROM (SELECT total FROM job_chunks WHERE org_id = :org_id AND job_id = :job_id
     AND NOT (chunk_key >= 'langlauf:' AND chunk_key < 'langlauf;') LIMIT :most)
 
 -- name: read_resumed

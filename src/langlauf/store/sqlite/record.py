@@ -101,7 +101,7 @@ def _with_standing(
 
 def _checkpoint(tx: Transaction, lease: Lease, write: Checkpoint) -> WriteResult:
     held = tx.fenced(lease)
-    if tx.run("record_checkpoint", **held, key=write.key, payload=write.payload):
+    if tx.run("record_checkpoint", **held, key=write.key, payload=write.payload, total=write.total):
         return WriteResult.WRITTEN
     # Nothing was inserted: either the chunk was stored already, which is fine, or the lease is lost.
     return WriteResult(_standing(tx, held) is not WriteResult.REFUSED)

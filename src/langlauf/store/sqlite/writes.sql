@@ -100,8 +100,8 @@ INSERT INTO key_rows (org, idempotency_key, job, created_at) VALUES (:org, :key,
 
 -- name: copy_chunks
 -- A resumed job starts with the finished chunks of the one it repeats, and their sources; not with its attempts.
-INSERT INTO chunk_rows (job, org, chunk_key, created_at, payload)
-SELECT :job, done.org, done.chunk_key, done.created_at, done.payload
+INSERT INTO chunk_rows (job, org, chunk_key, created_at, payload, total)
+SELECT :job, done.org, done.chunk_key, done.created_at, done.payload, done.total
 FROM job_rows AS origin JOIN chunk_rows AS done ON done.job = origin.job
 WHERE origin.job_id = :resume_from AND origin.org = :org
   AND NOT (done.chunk_key >= 'langlauf:attempt:' AND done.chunk_key < 'langlauf:attempt;')
@@ -366,8 +366,8 @@ WHERE job = ?1 AND org = ?3 AND attempt = ?4 AND lease_expires_at > ?5 AND statu
 
 -- name: record_checkpoint
 -- The first value of a chunk counts; a checkpoint has no event.
-INSERT INTO chunk_rows (job, org, chunk_key, created_at, payload)
-SELECT job, org, :key, :now, :payload
+INSERT INTO chunk_rows (job, org, chunk_key, created_at, payload, total)
+SELECT job, org, :key, :now, :payload, :total
 FROM job_rows WHERE job_id = :job_id AND org = :org AND status IN ('running', 'partial') AND {fence}
 ON CONFLICT DO NOTHING
 

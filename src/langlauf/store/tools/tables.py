@@ -48,7 +48,7 @@ TABLES = (
     Table("schedules", SCHEDULE_FIELDS),
     Table("mail_marks", ("org_id", "address", "mark", "at")),
     Table("inbox_marks", ("org_id", "read_until")),
-    Table("job_chunks", ("org_id", "job_id", "chunk_key", "payload", "created_at")),
+    Table("job_chunks", ("org_id", "job_id", "chunk_key", "payload", "created_at", "total")),
     Table("leases", ("org_id", "job_id", "attempt", "worker_id", "expires_at", "deadline_at")),
     Table("idempotency_keys", ("org_id", "idempotency_key", "job_id", "payload_hash", "created_at")),
     Table("pace", ("analysis", "runs", "mean_seconds")),

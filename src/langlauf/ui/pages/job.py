@@ -21,10 +21,11 @@ from langlauf.domain.stack_trace import ErrorCause, read_cause
 from langlauf.domain.state import Status
 from langlauf.problems import not_found
 from langlauf.service.control import HasEnded, NotCancelable, NotTerminal
+from langlauf.service.read import kept_parts
 from langlauf.ui.facts import result_facts
 from langlauf.ui.form_validation import input_error
 from langlauf.ui.formatting import display_state, format_duration, format_stopwatch
-from langlauf.ui.job_input import MAX_PARTS, JobInput, faulty_field, job_input
+from langlauf.ui.job_input import JobInput, faulty_field, job_input
 from langlauf.ui.language import Language
 from langlauf.ui.page_request import PageRequest
 from langlauf.ui.pages.job_family import job_family
@@ -92,7 +93,7 @@ class JobDetailPage:
             paused=paused,
             result_link=self._result_link(request, job),
             cancelable=self._cancelable(job),
-            kept_parts=await self._kept_parts(caller, job),
+            kept_parts=await kept_parts(reads.of(caller), job),
             family=await job_family(reads, reads.of(caller), job),
             faulty=faulty_field(job, self._context.services.registry.get(job.analysis)),
             took=_run_time(job, request.language),
@@ -128,12 +129,6 @@ class JobDetailPage:
             return None
         read = await with_payload(reads, request, known)
         return None if read.delivered.payload is None else VersionContent(versions=versions, stored=read.delivered)
-
-    async def _kept_parts(self, caller: Caller, job: JobRecord) -> int:
-        """Return how many finished parts a resumed job would not compute again."""
-        if job.status not in (Status.FAILED, Status.CANCELED):
-            return 0
-        return await self._context.services.reads.of(caller).chunk_count(job.job_id, most=MAX_PARTS)
 
     async def _mail_receiver(self, caller: Caller, job: JobRecord) -> str | None:
         """Return the masked address that gets a mail at the end, of a job that has not ended."""

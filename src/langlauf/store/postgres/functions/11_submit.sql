@@ -262,8 +262,8 @@ BEGIN
         requests, request_names, users, key_ids, clients, estimates, retry_ofs, based_ons, traceparents, tracestates, labels, run_ats,
         start_bys, schedules, planned_ats);
     IF num_nonnulls(VARIADIC resume_froms) > 0 THEN
-        INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at)
-        SELECT chunk.org_id, coalesce(wish.job_name, wish.job::text), chunk.chunk_key, chunk.payload, chunk.created_at
+        INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at, total)
+        SELECT chunk.org_id, coalesce(wish.job_name, wish.job::text), chunk.chunk_key, chunk.payload, chunk.created_at, chunk.total
         FROM unnest(org_ids, job_ids, job_names, resume_froms, outcomes) AS wish (org_id, job, job_name, origin, answer)
         JOIN job_chunks AS chunk ON chunk.org_id = wish.org_id AND chunk.job_id = wish.origin
         WHERE wish.answer LIKE 'accepted %' AND NOT (chunk.chunk_key >= 'langlauf:attempt:' AND chunk.chunk_key < 'langlauf:attempt;');

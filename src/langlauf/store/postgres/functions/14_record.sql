@@ -5,7 +5,7 @@
 
 CREATE OR REPLACE FUNCTION record(
     at bigint, batch uuid, org_ids text[], job_ids uuid[], job_names text[], attempts integer[], kinds text[], percents integer[], steps text[],
-    replays boolean[], news_ends integer[], sizes bigint[], most_partials bigint[], keys text[], results uuid[], result_names text[], payloads text[],
+    replays boolean[], news_ends integer[], sizes bigint[], most_partials bigint[], keys text[], totals integer[], results uuid[], result_names text[], payloads text[],
     refs text[], summaries text[], shown text[], codes text[], messages text[], metas text[], can_retry boolean[], hints text[],
     delays bigint[], timeouts boolean[], thresholds text[], owns boolean[], deaths integer[], actors text[], bys text[],
     most_lost integer, most_crashes integer, asked_again boolean
@@ -33,7 +33,7 @@ BEGIN
     END IF;
     now := moment(at);
     IF 'checkpoint' = ANY (kinds) THEN
-        written := written || record_checkpoints(now, org_ids, job_ids, job_names, attempts, kinds, keys, payloads);
+        written := written || record_checkpoints(now, org_ids, job_ids, job_names, attempts, kinds, keys, totals, payloads);
     END IF;
     SELECT array_agg(ROW(
         one.place, org_id, job, attempt, kind, coalesce(actor, 'worker'), code, message, meta, retryable, hint, delay,
@@ -209,7 +209,8 @@ END $$;
 
 -- The first value of a chunk wins. A checkpoint writes no event.
 CREATE OR REPLACE FUNCTION record_checkpoints(
-    now bigint, org_ids text[], job_ids uuid[], job_names text[], attempts integer[], kinds text[], keys text[], payloads text[]
+    now bigint, org_ids text[], job_ids uuid[], job_names text[], attempts integer[], kinds text[], keys text[], totals integer[],
+    payloads text[]
 ) RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
     places bigint[];
@@ -220,9 +221,10 @@ BEGIN
         JOIN job_rows AS job ON job.job = one.job AND job.org_id = one.org_id
         WHERE one.kind = 'checkpoint' AND job.attempt = one.attempt AND job.lease_expires_at > now
         ORDER BY job.job FOR SHARE OF job) AS held_ones;
-    INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at)
-    SELECT org_id, coalesce(job_name, job::text), key, payload, now
-    FROM unnest(org_ids, job_ids, job_names, keys, payloads) WITH ORDINALITY AS one (org_id, job, job_name, key, payload, place)
+    INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at, total)
+    SELECT org_id, coalesce(job_name, job::text), key, payload, now, total
+    FROM unnest(org_ids, job_ids, job_names, keys, payloads, totals) WITH ORDINALITY
+        AS one (org_id, job, job_name, key, payload, total, place)
     WHERE place = ANY (places)
     ON CONFLICT DO NOTHING;
     RETURN coalesce(places, '{}');

@@ -82,10 +82,10 @@ SELECT one.payload FROM job_chunks AS one WHERE one.org_id = org AND one.job_id 
 SELECT one.chunk_key, one.payload FROM job_chunks AS one
 WHERE one.org_id = org AND one.job_id = id AND one.chunk_key = ANY (keys);
 
--- Stored chunks of a job, without the trail, counted up to `most`.
--- query: read_chunk_count(id text, most integer) RETURNS bigint
-SELECT count(*) FROM (
-    SELECT 1 FROM job_chunks AS one
+-- Stored chunks of a job, without the trail, counted up to `most`. The total grows with each map of a job: the largest is the newest.
+-- query: read_kept_parts(id text, most integer) RETURNS TABLE (kept bigint, total integer)
+SELECT count(*), max(counted.total) FROM (
+    SELECT one.total FROM job_chunks AS one
     WHERE one.org_id = org AND one.job_id = id AND NOT (one.chunk_key >= 'langlauf:' AND one.chunk_key < 'langlauf;')
     LIMIT most) AS counted;
 

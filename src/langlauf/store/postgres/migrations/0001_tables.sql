@@ -250,6 +250,8 @@ CREATE TABLE job_chunks (
     chunk_key  text COLLATE "C" NOT NULL,
     payload    text   NOT NULL,
     created_at bigint NOT NULL,
+    -- how many chunks the job was known to have, where it is one of a map
+    total      integer,
     PRIMARY KEY (job_id, chunk_key)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0,
     autovacuum_analyze_scale_factor = 0.05, autovacuum_analyze_threshold = 5000);

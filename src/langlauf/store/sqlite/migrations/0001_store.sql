@@ -214,7 +214,9 @@ CREATE TABLE chunk_rows (
     org        INTEGER NOT NULL,
     chunk_key  TEXT    NOT NULL,
     created_at INTEGER NOT NULL,
-    payload    TEXT    NOT NULL
+    payload    TEXT    NOT NULL,
+    -- how many chunks the job was known to have, where it is one of a map
+    total      INTEGER
 ) STRICT;
 
 CREATE UNIQUE INDEX idx_job_chunks_key ON chunk_rows (job, chunk_key);
@@ -603,7 +605,7 @@ SELECT org.org_id, result.result_id, job.job_id, result.result_kind, result.resu
 FROM result_rows AS result JOIN job_rows AS job ON job.job = result.job JOIN orgs AS org ON org.org = result.org;
 
 CREATE VIEW job_chunks AS
-SELECT org.org_id, job.job_id, chunk.chunk_key, chunk.payload, chunk.created_at, chunk.chunk AS row
+SELECT org.org_id, job.job_id, chunk.chunk_key, chunk.payload, chunk.created_at, chunk.total, chunk.chunk AS row
 FROM chunk_rows AS chunk JOIN job_rows AS job ON job.job = chunk.job JOIN orgs AS org ON org.org = chunk.org;
 
 CREATE VIEW idempotency_keys AS
@@ -717,8 +719,8 @@ END;
 
 CREATE TRIGGER job_chunks_are_brought INSTEAD OF INSERT ON job_chunks
 BEGIN
-    INSERT INTO chunk_rows (job, org, chunk_key, created_at, payload)
-    SELECT job.job, org.org, NEW.chunk_key, NEW.created_at, NEW.payload
+    INSERT INTO chunk_rows (job, org, chunk_key, created_at, payload, total)
+    SELECT job.job, org.org, NEW.chunk_key, NEW.created_at, NEW.payload, NEW.total
     FROM (SELECT 1) LEFT JOIN orgs AS org ON org.org_id = NEW.org_id
         LEFT JOIN job_rows AS job ON job.job_id = NEW.job_id AND job.org = org.org;
 END;
