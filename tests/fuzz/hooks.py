@@ -26,6 +26,8 @@ _PREFERENCES = ("respond-async", "respond-async, wait=1", "wait=1", "return=mini
 _BEYOND_A_SCHEMA = {"after", "cursor", "Last-Event-ID", "expires_in", "name"}
 #: Nor that an address can be called, and signed for; nor that a mailbox is written in the plain form.
 _BEYOND_A_SCHEMA |= {"url", "overlap", "options.async_mode.notify.webhook", "options.async_mode.notify.email"}
+#: Nor that a schedule has either of two fields, and what a cron expression and a zone are.
+_BEYOND_A_SCHEMA |= {"cron", "every_seconds", "zone"}
 #: Nor that the input of a schedule is that of the analysis which its other field names.
 _INPUT = "input."
 
