@@ -6,7 +6,7 @@ from langlauf.api.operations import OPERATIONS
 from langlauf.problems import JOB_TITLES, TITLES
 from langlauf.ui.language import load_language
 from langlauf.ui.pages.public import JOB_PROBLEM_CODES, PROBLEM_CODES
-from langlauf.ui.pages.reference import _SCHEMAS_WITH_OWN_PAGE
+from langlauf.ui.pages.reference import schemas_with_own_page
 from tests.support.live import Live
 from tests.ui.html_page import assert_page
 
@@ -32,7 +32,7 @@ def test_the_reference_has_every_schema(server: Live) -> None:
     """Every type that is named is explained on the page, which `page` checks by its anchors."""
     made = assert_page(server.http.get("/docs"))
     ids = {attributes.get("id") for _, attributes in made.elements}
-    schemas = set(server.http.get("/openapi.json").json()["components"]["schemas"]) - _SCHEMAS_WITH_OWN_PAGE
+    schemas = set(server.http.get("/openapi.json").json()["components"]["schemas"]) - schemas_with_own_page()
     assert {f"schema-{name}" for name in schemas} <= ids
     assert "Fields of echo, flat" in made.text_of("caption")
 

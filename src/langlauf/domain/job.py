@@ -278,8 +278,9 @@ def _marked(mark: FieldMark) -> frozenset[str]:
 
 #: Fields with free text of people or analyses.
 FREE_TEXT_FIELDS = _marked(FieldMark.WORDS)
+_OF_THIS_STORE = _marked(FieldMark.HERE)
 #: Fields that describe the job in any store.
-EXPORTED_FIELDS = tuple(name for name in JOB_FIELDS if name not in _marked(FieldMark.HERE))
+EXPORTED_FIELDS = tuple(name for name in JOB_FIELDS if name not in _OF_THIS_STORE)
 
 
 def is_time_field(name: str) -> bool:

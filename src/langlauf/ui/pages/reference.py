@@ -96,8 +96,6 @@ def schema_fields(schema: Schema) -> list[SchemaField]:
 
 _CODE_IN_TEXT = re.compile(r"`([a-z_]+)`:")
 _PROBLEM_TYPE = "application/problem+json"
-#: Schemas of single codes, which have pages of their own.
-_SCHEMAS_WITH_OWN_PAGE = frozenset(problem_schemas()) - {OWN_CODE}
 
 
 class BodyExample(msgspec.Struct, frozen=True):
@@ -157,22 +155,31 @@ class ReferencePage:
     """`/docs`."""
 
     def __init__(self, context: ApiContext, renderer: PageRenderer) -> None:
+        self._context = context
         self._renderer = renderer
-        document = build_document(context.services.registry, context.prefix)
-        self._groups = operations_by_tag(document)
-        schemas = document["components"]["schemas"]
-        self._components = [
-            _schema_doc(name, schema) for name, schema in schemas.items() if name not in _SCHEMAS_WITH_OWN_PAGE
-        ]
         self._rendered: dict[tuple[str, bool], Markup] = {}
 
     async def show(self, request: PageRequest) -> Response:
         """Show the page. It is the same for every caller, so its long part is rendered once per language."""
         key = (request.language.code, request.language_in_url)
         if key not in self._rendered:
-            text = self._renderer.html(request, "_operations.html", groups=self._groups, components=self._components)
+            text = self._renderer.html(request, "_operations.html", **self._described())
             self._rendered[key] = Markup(text)  # noqa: S704 - a template's own output, escaped when it was made
         return self._renderer.page(request, "reference.html", cache=PUBLIC, operations=self._rendered[key])
+
+    def _described(self) -> dict[str, Any]:
+        document = build_document(self._context.services.registry, self._context.prefix)
+        schemas = document["components"]["schemas"]
+        with_own_page = schemas_with_own_page()
+        return {
+            "groups": operations_by_tag(document),
+            "components": [_schema_doc(name, schema) for name, schema in schemas.items() if name not in with_own_page],
+        }
+
+
+def schemas_with_own_page() -> set[str]:
+    """Return the schemas of single codes, which have pages of their own."""
+    return problem_schemas().keys() - {OWN_CODE}
 
 
 def operations_by_tag(document: dict[str, Any]) -> dict[str, list[OperationDoc]]:
