@@ -105,6 +105,32 @@ def test_it_is_also_a_prov_document(served: Live) -> None:
     assert informants == {origin, f"{origin}/attempt/1"}
 
 
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        ("application/prov+json", "application/prov+json"),
+        ("application/prov+json, application/json;q=0.5", "application/prov+json"),
+        ("application/json, application/prov+json;q=0.9", "application/json"),
+        ("application/*", "application/json"),
+        ("text/html", "application/json"),
+    ],
+)
+def test_the_same_address_gives_a_bare_document_to_those_who_ask_for_one(served: Live, accept: str, kind: str) -> None:
+    """By `Accept`, which caches are told of; the document is the same."""
+    job = served.wait(served.submit("other", region="negotiated")["job_id"])
+    path = f"/analyze/results/{job['result_id']}/provenance"
+    answer = served.http.get(path, headers={"Accept": accept})
+    assert (answer.status_code, answer.headers["content-type"]) == (200, kind)
+    assert "Accept" in answer.headers["vary"].split(", ")
+    assert answer.headers["cache-control"] == "no-store"
+    if kind == "application/prov+json":
+        assert answer.json() == _provenance(served, job["result_id"], format="prov")
+    else:
+        assert answer.json()["provenance"]["job_id"] == job["job_id"]
+    described = served.http.get("/openapi.json").json()["paths"]["/analyze/results/{result_id}/provenance"]
+    assert kind in described["get"]["responses"]["200"]["content"]
+
+
 def test_it_is_the_orgs_own(served: Live) -> None:
     """404 for a stranger and for what does not exist, 400 for another format."""
     job = served.wait(served.submit("other", region="BE")["job_id"])

@@ -24,6 +24,8 @@ ONE: Codes = {**READING, 404: ("not_found",)}
 BODY: Codes = {408: ("request_timeout",), 413: ("payload_too_large",), 415: ("unsupported_media_type",)}
 #: The response of any path to an unsupported method; no operation lists it, because none can get it.
 METHOD_NOT_ALLOWED: Codes = {405: ("method_not_allowed",)}
+#: The name that PROV-JSON goes by; its specification registers none.
+PROV_JSON = "application/prov+json"
 TENANT = ("X-Org-Id", "X-Tenant-Id", "X-Request-Id")
 
 
@@ -53,6 +55,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     headers: Codes = {}
     #: the schema of one event of `text/event-stream`, where the operation also streams
     stream: type[msgspec.Struct] | None = None
+    #: further media types of its response, each a JSON object of its own kind
+    also: tuple[str, ...] = ()
     body: str | None = None
     parameters: tuple[str, ...] = ()
     #: codes by status, beyond those of any request

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from langlauf.analysis.payload import LARGE_TEXT, run_in_thread
 from langlauf.analysis.schema import read_input
 from langlauf.api.context import ApiContext
+from langlauf.api.operation import PROV_JSON
 from langlauf.api.parameters import (
     choice_parameter,
     int_parameter,
@@ -27,7 +28,15 @@ from langlauf.api.response_schemas import (
     ResultResponse,
     ViewsResponse,
 )
-from langlauf.api.responses import REVALIDATED, etag_matches, etags_of_caller, json_response, not_modified
+from langlauf.api.responses import (
+    REVALIDATED,
+    etag_matches,
+    etags_of_caller,
+    json_response,
+    not_modified,
+    tenant_headers,
+)
+from langlauf.api.sse import prefers
 from langlauf.api.wire import job_out, raw_json
 from langlauf.auth.caller import Caller
 from langlauf.domain.instant import to_datetime, to_text
@@ -118,6 +127,9 @@ class ResultHandlers:
         found = await provenances.of(self._reads.of(caller), request.path_params["result_id"])
         if found is None:
             raise not_found()
+        if prefers(request, PROV_JSON):
+            document = msgspec.json.encode(prov_json(found))
+            return Response(document, media_type=PROV_JSON, headers=tenant_headers(None, "no-store"))
         shown = prov_json(found) if form == "prov" else found
         return json_response(ProvenanceResponse(request_id=caller.request_id, provenance=shown))
 

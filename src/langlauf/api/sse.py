@@ -74,9 +74,14 @@ _QUALITY = re.compile(r"^(?:0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)$")
 
 
 def wants_stream(request: Request) -> bool:
-    """Whether the client prefers an event stream to JSON; without a preference it gets JSON (RFC 9110, 12.5.1)."""
+    """Whether the client prefers an event stream to JSON."""
+    return prefers(request, EVENT_STREAM)
+
+
+def prefers(request: Request, media_type: str) -> bool:
+    """Whether the client prefers a media type to JSON; without a preference it gets JSON (RFC 9110, 12.5.1)."""
     accept = ",".join(request.headers.getlist("accept"))
-    return quality(accept, EVENT_STREAM) > quality(accept, "application/json")
+    return quality(accept, media_type) > quality(accept, "application/json")
 
 
 def quality(accept: str, media_type: str) -> float:

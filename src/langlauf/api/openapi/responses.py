@@ -45,7 +45,7 @@ def _content(operation: Operation, status: int, prefix: str) -> Document:
     content = json_content(ref(kind), answer_examples(kind, prefix))
     if operation.stream is not None:
         content["text/event-stream"] = {"schema": ref(operation.stream)}
-    return content
+    return content | {name: {"schema": {"type": "object"}} for name in operation.also}
 
 
 def _headers(operation: Operation, status: int) -> Document:
