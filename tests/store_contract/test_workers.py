@@ -1,13 +1,17 @@
 """Workers: they report, they leave, and one that vanished can be seen for a while."""
 
 import msgspec
+from msgspec.structs import replace
 
+from langlauf.domain.attempt import ClaimRequest
+from langlauf.domain.code import CodeVersion
 from langlauf.domain.health import SILENT_KEPT_SECONDS, WorkerReport, runnable_analyses
 from langlauf.domain.outcome import Completed
+from langlauf.domain.retention import HoldRequest, RetentionPolicy
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
-from tests.support.stores import LEASE_SECONDS, SetClock
-from tests.support.submissions import accept, claim_for
+from tests.support.stores import DAY, LEASE_SECONDS, SetClock
+from tests.support.submissions import ORG, accept, claim_for
 
 
 def report(clock: SetClock, worker_id: str = "w-1", **changes: object) -> WorkerReport:
@@ -112,3 +116,73 @@ def test_all_hosts_see_the_same_workers(shared: Harness) -> None:
         assert found == [["host-0", "host-1"]] * 2
 
     shared.run_many(2, body)
+
+
+_CODE = CodeVersion(
+    analysis="survey", version="1", code_hash="0" * 64, package=None, langlauf="0.1", python="3.12", host="a"
+)
+
+
+def _policy(jobs: float | None) -> RetentionPolicy:
+    return RetentionPolicy(final_results=DAY, partial_results=DAY, events=DAY, jobs=jobs)
+
+
+def test_code_goes_once_no_worker_runs_it_and_no_job_names_it(harness: Harness) -> None:
+    """With retention: of the same code on three hosts, one is run still, one ran a job that is held, one is gone."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        alive, named, gone = codes = [replace(_CODE, host=host) for host in ("alive", "named", "gone")]
+        await store.workers.save_codes(codes)
+        await accept(store, clock)
+        request = ClaimRequest(
+            worker_id="w",
+            slots=1,
+            analyses=("survey",),
+            lease_seconds=LEASE_SECONDS,
+            max_running=9,
+            codes={"survey": named.key},
+        )
+        [made] = await store.claim(request)
+        assert await store.record(made.lease, Completed(result_id="r-1", payload="1"))
+        assert await store.hold(HoldRequest(org_id=ORG, result_id="r-1")) is not None
+
+        async def kept() -> list[str]:
+            found = [await store.workers.code(code.key) for code in codes]
+            return [code.host for code in found if code is not None]
+
+        clock.pass_(29 * DAY)
+        await store.retire(_policy(30 * DAY), dry_run=False)
+        assert await kept() == ["alive", "named", "gone"]
+        clock.pass_(2 * DAY)
+        await store.workers.save_codes([alive])
+        await store.retire(_policy(None), dry_run=False)
+        await store.retire(_policy(30 * DAY), dry_run=True)
+        assert await kept() == ["alive", "named", "gone"]
+        await store.retire(_policy(30 * DAY), dry_run=False)
+        assert await kept() == ["alive", "named"]
+        assert await store.hold(HoldRequest(org_id=ORG, result_id="r-1", held=False)) is not None
+        for _ in range(2):  # the job goes, then its code: it was seen when the job still named it
+            clock.pass_(31 * DAY)
+            await store.workers.save_codes([alive])
+            await store.retire(_policy(30 * DAY), dry_run=False)
+        assert await kept() == ["alive"]
+        await store.workers.save_codes([gone])
+        assert await kept() == ["alive", "gone"]
+
+    harness.run(body)
+
+
+def test_code_that_a_worker_ran_today_stays_however_short_retention_is(harness: Harness) -> None:
+    """A worker says every hour which code it runs, and may claim a job at any time."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        await store.workers.save_codes([_CODE])
+        clock.pass_(23 * 3_600)
+        policy = RetentionPolicy(final_results=0, partial_results=0, events=0, jobs=0)
+        await store.retire(policy, dry_run=False)
+        assert await store.workers.code(_CODE.key) == _CODE
+        clock.pass_(2 * 3_600)
+        await store.retire(policy, dry_run=False)
+        assert await store.workers.code(_CODE.key) is None
+
+    harness.run(body)

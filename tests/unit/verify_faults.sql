@@ -199,6 +199,24 @@ UPDATE jobs SET next_attempt_at = 1 WHERE job_id = :plain;
 INSERT INTO codes (code, analysis, version, code_hash, langlauf, python, host)
 VALUES (7, 'survey', '2026.3', 'abc', '0.1', '3.12', 'a');
 
+-- fault: code_known on plain
+UPDATE jobs SET code = 7 WHERE job_id = :plain;
+
+-- fault: source_key on plain
+INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at)
+SELECT org_id, job_id, 'langlauf:source:0', '{"name":"Register","version":null,"hash":null,"url":null}', queued_at
+FROM jobs WHERE job_id = :plain;
+
+-- fault: source_key on plain
+INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at)
+SELECT org_id, job_id, 'langlauf:source:0', '["Register"]', queued_at FROM jobs WHERE job_id = :plain;
+
+-- fault: no_secrets on plain
+INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at)
+SELECT org_id, job_id, 'langlauf:source:4ac485e946aff209d2e0ea0ce03b7c18',
+    '{"name":"Register","version":null,"hash":null,"url":"https://reader:letmein@example.org/"}', queued_at
+FROM jobs WHERE job_id = :plain;
+
 -- fault: paused_starts on running
 INSERT INTO pauses (org_id, analysis, paused_at, because)
 SELECT '', analysis, attempt_started_at - 1, 'the source is down' FROM jobs WHERE job_id = :running;

@@ -121,7 +121,7 @@ class WorkerStore(Protocol):
         """Store the report of a worker at the store's time; delete workers that have been silent for long."""
 
     async def save_codes(self, codes: Sequence[CodeVersion]) -> None:
-        """Store which code a worker runs, before its first claim. Idempotent."""
+        """Store which code a worker runs: before its first claim, and now and then, so that it is kept. Idempotent."""
 
     async def code(self, key: int) -> CodeVersion | None:
         """Return the code with this key."""

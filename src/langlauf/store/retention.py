@@ -30,6 +30,8 @@ _REST = 3.0
 _LONGEST_REST = 0.05
 #: Jobs that fail are logged and skipped; with so many of them something else is wrong.
 _MOST_FAILURES = 20
+#: Code that was seen more recently is kept: a worker says every hour which code it runs.
+_CODE_UNSEEN = 86_400 * SECOND
 #: A cutoff before every job: the kind is kept for ever.
 NEVER = -(2**62)
 
@@ -90,6 +92,9 @@ class RetentionStore(Protocol):
     async def take(self, batch: RetireBatch) -> int:
         """Remove one kind of records from a few jobs, if still expired; return how many rows."""
 
+    async def prune_codes(self, before: Instant) -> int:
+        """Remove code that was last seen before an instant and that no job names; return how many."""
+
     async def ended(self) -> tuple[int, int]:
         """Return how many jobs have ended, and how many of them at a known time, without blocking others."""
 
@@ -135,6 +140,8 @@ async def retire(
     events = await run.retire("events")
     jobs = await run.retire("jobs")
     run.raise_failures()
+    if not dry_run and run.limits.jobs != NEVER:
+        await retention_store.prune_codes(min(run.limits.jobs, now - _CODE_UNSEEN))
     kept_results, kept_events = await retention_store.kept() if counted else (None, None)
     missing = None if ended is None or with_end is None else ended - with_end
     return RetentionReport(
@@ -151,7 +158,7 @@ class _Run:
 
     def __init__(self, retention_store: RetentionStore, limits: Cutoffs, *, dry_run: bool) -> None:
         self._store = retention_store
-        self._limits = limits
+        self.limits = limits
         self._dry_run = dry_run
         self._pace = Pace()
         self._failures = 0
@@ -160,7 +167,7 @@ class _Run:
         """Remove all expired records of one kind."""
         tally = _Counts()
         last: RetirableJob | None = None
-        while page := await self._store.page(kind, self._limits, last, JOBS_PER_PAGE):
+        while page := await self._store.page(kind, self.limits, last, JOBS_PER_PAGE):
             last = page[-1]
             tally.eligible += sum(found.rows > 0 for found in page)
             due = [found for found in page if found.due]
@@ -176,7 +183,7 @@ class _Run:
         jobs = tuple((found.org_id, found.job_id) for found in batch)
         began = monotonic()
         try:
-            removed = await self._store.take(RetireBatch(kind=kind, jobs=jobs, cutoffs=self._limits))
+            removed = await self._store.take(RetireBatch(kind=kind, jobs=jobs, cutoffs=self.limits))
         except StoreUnavailable:
             raise
         except StoreError as error:

@@ -12,6 +12,7 @@ from langlauf.analysis.registry import Registry
 from langlauf.background import BackgroundLoop
 from langlauf.clock import Clock, monotonic, new_id
 from langlauf.domain.attempt import Claim, ClaimBatch, ClaimRequest
+from langlauf.domain.code import CodeVersion
 from langlauf.domain.errors import SettingsError
 from langlauf.hints import Hints
 from langlauf.settings import Settings
@@ -25,6 +26,9 @@ from langlauf.worker.parallel_map import Executor, LocalExecutor
 from langlauf.worker.processes.pool import ProcessPool, application_of, check_references
 from langlauf.worker.processes.supervisor import Supervisor
 from langlauf.worker.runner import Runner
+
+#: Retention keeps code for a day that a worker has said it runs.
+_SAVE_CODES_SECONDS = 3_600.0
 
 
 class Worker:
@@ -76,8 +80,10 @@ class Worker:
         self._executor = _make_executor(settings)
         self._loops: list[BackgroundLoop] = []
         self._hurried = asyncio.Event()
-        #: the code of each analysis, once it is stored
-        self._codes: dict[str, int] = {}
+        #: the code of each analysis as this process has loaded it, and when to store it again
+        self._codes: list[CodeVersion] = []
+        self._code_keys: dict[str, int] = {}
+        self._codes_due = 0.0
 
     @property
     def running(self) -> int:
@@ -154,8 +160,7 @@ class Worker:
             await self._wait_for_work()
             return
         limits = {one.name: one.max_running for one in self._registry if one.max_running is not None}
-        if not self._codes:
-            self._codes = await self._save_codes()
+        await self._save_codes()
         request = ClaimRequest(
             worker_id=self.worker_id,
             slots=free,
@@ -164,7 +169,7 @@ class Worker:
             max_running=self._settings.max_running,
             limits=limits,
             max_running_org=self._settings.max_running_org,
-            codes=self._codes,
+            codes=self._code_keys,
         )
         handed = await self._store.claim_next(request, self._wait_for_work)
         if handed.claims and self._heartbeat.late:  # before a new attempt can block the loop again
@@ -182,12 +187,16 @@ class Worker:
             ids = {"job_id": claim.lease.job_id, "org_id": claim.lease.org_id, "worker_id": self.worker_id}
             record_span("claim", trace_from(claim.traceparent, claim.tracestate), began, **ids)
 
-    async def _save_codes(self) -> dict[str, int]:
-        """Store which code this worker runs, and return its keys."""
-        known = [analysis for name in self._registry.runnable if (analysis := self._registry.get(name)) is not None]
-        codes = [code_version(analysis) for analysis in known]
-        await self._store.workers.save_codes(codes)
-        return {one.analysis: one.key for one in codes}
+    async def _save_codes(self) -> None:
+        """Store which code this worker runs; retention removes what no worker runs and no job names."""
+        if monotonic() < self._codes_due:
+            return
+        if not self._codes:
+            known = [analysis for name in self._registry.runnable if (analysis := self._registry.get(name)) is not None]
+            self._codes = [code_version(analysis) for analysis in known]
+            self._code_keys = {one.analysis: one.key for one in self._codes}
+        await self._store.workers.save_codes(self._codes)
+        self._codes_due = monotonic() + _SAVE_CODES_SECONDS
 
     def _run(self, claim: Claim, asked_at: float) -> None:
         analysis = self._registry.get(claim.analysis)

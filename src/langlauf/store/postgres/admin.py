@@ -111,7 +111,7 @@ class PostgresWorkers(PooledStore):
     async def save_codes(self, codes: Sequence[CodeVersion]) -> None:
         rows = [(one.key, *structs.astuple(one)) for one in codes]
         if rows:
-            await self._pool.call("save_codes", *map(list, zip(*rows, strict=True)))
+            await self._pool.call("save_codes", self._at(), *map(list, zip(*rows, strict=True)))
 
     async def statuses(self) -> list[WorkerStatus]:
         return [worker_from(tuple(row)) for row in await self._pool.rows("all_workers")]

@@ -29,6 +29,10 @@ class PostgresRetention:
         announce(self._hints, batch, removed)
         return int(removed)
 
+    async def prune_codes(self, before: Instant) -> int:
+        [[removed]] = await self._connection.slow_rows("prune_codes", self._at, before)
+        return int(removed)
+
     async def ended(self) -> tuple[int, int]:
         [(ended, with_end)] = await self._connection.slow_rows("count_ended")
         return ended, with_end

@@ -196,8 +196,8 @@ def note_worker(tx: Transaction, report: WorkerReport) -> None:
 
 
 def save_codes(tx: Transaction, codes: Sequence[CodeVersion]) -> None:
-    """Store which code a worker runs; what is known is left as it is."""
-    tx.run_many("save_code", [{"code": one.key, **msgspec.structs.asdict(one)} for one in codes])
+    """Store which code a worker runs, and that it was seen now."""
+    tx.run_many("save_code", [{"code": one.key, "now": tx.now, **msgspec.structs.asdict(one)} for one in codes])
 
 
 def forget_worker(tx: Transaction, worker_id: str) -> None:

@@ -87,6 +87,7 @@ SINGLES: dict[type, Callable[[Transaction, Any], Any]] = {
 RARE: dict[type, Callable[[Transaction, Any], Any]] = {
     sweep.TidyLanes: sweep.tidy_lanes,
     RetireBatch: retention.retire_batch,
+    retention.PruneCodes: retention.prune_codes,
     MarkRead: mark_read,
     HoldRequest: hold,
     PauseRequest: pause,

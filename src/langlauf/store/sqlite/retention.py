@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import apsw
+import msgspec
 
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.instant import Instant
@@ -24,6 +25,14 @@ _SMALL_CACHE = "PRAGMA cache_size = -8192"
 _ROWS_BETWEEN = 500
 
 
+class PruneCodes(msgspec.Struct, frozen=True):
+    """Code that was last seen before an instant: what jobs name is kept, the rest goes."""
+
+    named: tuple[int, ...]
+    unnamed: tuple[int, ...]
+    before: Instant
+
+
 class SqliteRetention:
     """Finds and removes expired records. `write` queues behind all other writes.
 
@@ -32,7 +41,7 @@ class SqliteRetention:
     """
 
     def __init__(
-        self, path: str, read: RunRead, write: Callable[[RetireBatch], Awaitable[Any]], queries: Mapping[str, str]
+        self, path: str, read: RunRead, write: Callable[[Any], Awaitable[Any]], queries: Mapping[str, str]
     ) -> None:
         self._path = path
         self._read_shared = read
@@ -72,6 +81,14 @@ class SqliteRetention:
             self._keeper = open_connection(self._path)
         with contextlib.suppress(apsw.Error):
             self._keeper.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+
+    async def prune_codes(self, before: Instant) -> int:
+        query = self._queries["old_codes"]
+        old: list[Row] = await self._read(lambda connection: connection.execute(query, {"before": before}).fetchall())
+        if not old:
+            return 0
+        named, unnamed = (tuple(code for code, is_named in old if bool(is_named) is kind) for kind in (True, False))
+        return int(await self._write(PruneCodes(named, unnamed, before)))
 
     async def ended(self) -> tuple[int, int]:
         return await self._number("count_ended"), await self._number("count_with_end")
@@ -126,6 +143,13 @@ def payloads_from(rows: Sequence[Row]) -> dict[tuple[str, str], ReferencedPayloa
         ended[org_id, job_id] = bool(over)
         refs.setdefault((org_id, job_id), set()).update({ref} - {None})
     return {job: ReferencedPayloads(ended[job], frozenset(refs[job])) for job in ended}
+
+
+def prune_codes(tx: Transaction, request: PruneCodes) -> int:
+    """Remove code that no job named a moment ago; a worker that runs it says so often enough to keep it."""
+    for code in request.named:
+        tx.run("code_is_named", code=code, now=tx.now)
+    return sum(tx.run("prune_code", code=code, before=request.before) for code in request.unnamed)
 
 
 def retire_batch(tx: Transaction, batch: RetireBatch) -> int:

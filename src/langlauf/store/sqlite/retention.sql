@@ -111,6 +111,18 @@ UPDATE job_rows SET kept = kept & 2, events_expired_at = :now WHERE job = :job A
 -- Its input, log, snapshots, tombstones, messages, chunks and key go with it.
 DELETE FROM job_rows WHERE job = :job AND held_at IS NULL
 
+-- name: old_codes
+-- Code that no worker has run for long, and whether a job names it: one walk over all jobs, and none where there is no such code.
+SELECT old.code, old.code IN (SELECT job.code FROM job_rows AS job WHERE job.code IN (SELECT code FROM codes WHERE seen_at < :before))
+FROM codes AS old WHERE old.seen_at < :before
+
+-- name: prune_code
+DELETE FROM codes WHERE code = :code AND seen_at < :before
+
+-- name: code_is_named
+-- It is not looked at again for as long.
+UPDATE codes SET seen_at = :now WHERE code = :code
+
 -- name: kept_payloads
 -- What snapshots of these jobs name outside of the store, a row each; a job that names nothing has one row without.
 SELECT asked.value ->> 0, job.job_id, job.finished_at IS NOT NULL, result.payload_ref

@@ -53,7 +53,7 @@ TABLES = (
     Table("idempotency_keys", ("org_id", "idempotency_key", "job_id", "payload_hash", "created_at")),
     Table("pace", ("analysis", "runs", "mean_seconds")),
     Table("pauses", Pause.__struct_fields__),
-    Table("codes", ("code", *CodeVersion.__struct_fields__)),
+    Table("codes", ("code", *CodeVersion.__struct_fields__, "seen_at")),
     Table("imports", ("file_name", "sha256", "imported_at", "jobs")),
     Table(
         "api_keys",

@@ -15,6 +15,7 @@ from langlauf.domain.errors import PayloadUnavailable
 from langlauf.domain.instant import SECOND, Instant
 from langlauf.domain.job import FREE_TEXT_FIELDS, JobRecord, payload_hash
 from langlauf.domain.redact import redact
+from langlauf.domain.trail import Source
 from langlauf.store.blobs.names import folder_of
 from langlauf.store.queries import parse
 from langlauf.store.rows import job_from
@@ -53,7 +54,7 @@ RULES: dict[str, Rule] = {
     "attempts_told": Rule("A job has as many attempts as its log has starts."),
     "retries_told": Rule("A job has as many retries as its log has."),
     "limits_told": Rule("A job that reached a bound says so in one event, and has no progress or partial past it."),
-    "no_secrets": Rule("No event, no error text and no reply holds something that looks like a secret."),
+    "no_secrets": Rule("No event, no error text, no source and no reply holds something that looks like a secret."),
     # a job's row
     "ended_has_time": Rule("A job has a time of its end exactly when it has ended."),
     "times_ordered": Rule("A job is queued, then started, then finished."),
@@ -69,6 +70,8 @@ RULES: dict[str, Rule] = {
     "code_hash": Rule(
         "The key of a code is made from the rest of it, and a version that is not declared from its hash."
     ),
+    "code_known": Rule("The code that a job names is there.", warning=True),
+    "source_key": Rule("The key of a declared source is made from the rest of it."),
     "error_codes": Rule("Error codes are in lower snake case."),
     "json_values": Rule("What is kept as JSON is JSON."),
     "results_named": Rule("An event about a snapshot names one of its job."),
@@ -177,6 +180,7 @@ def check(
     run = _Check(snapshot, now, watch)
     yield from run.rules()
     yield from run.hashes()
+    yield from run.sources()
     yield from run.logs()
     yield from run.deliveries()
     yield from run.blobs(payloads)
@@ -211,6 +215,20 @@ class _Check:
             derived = code.version.startswith(DERIVED)
             if code.key != key or (derived and code.version != derived_version(code.code_hash, code.package)):
                 yield Violation("code_hash", None, None, f"code {key} of {code.analysis}, version {code.version}")
+
+    def sources(self) -> Iterator[Violation]:
+        """Check what functions declared: the hash in the key, and that no secret is stored."""
+        self._watch("source_key", 0, 1)
+        for org_id, job_id, key, payload in self._rows("all_sources"):
+            try:
+                source = msgspec.json.decode(payload, type=Source)
+            except msgspec.MsgspecError:
+                yield Violation("source_key", org_id, job_id, key)
+                continue
+            if source.key != key:
+                yield Violation("source_key", org_id, job_id, key)
+            if any(text and redact(text) != text for text in msgspec.structs.astuple(source)):
+                yield Violation("no_secrets", org_id, job_id, key)
 
     def logs(self) -> Iterator[Violation]:
         """Walk over jobs and events side by side: both are in the order of `job_position`."""

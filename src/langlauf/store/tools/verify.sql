@@ -152,6 +152,15 @@ WHERE job.imported_at IS NULL AND input.payload IS NOT NULL
 -- Not a rule: what `code_hash` is about.
 SELECT code, {code_names} FROM codes
 
+-- name: code_known
+SELECT org_id, job_id, 'code ' || code FROM jobs AS job
+WHERE code IS NOT NULL AND NOT EXISTS (SELECT 1 FROM codes WHERE codes.code = job.code)
+
+-- name: all_sources
+-- Not a rule: what `source_key` is about.
+SELECT org_id, job_id, chunk_key, payload FROM job_chunks
+WHERE chunk_key >= 'langlauf:source:' AND chunk_key < 'langlauf:source;'
+
 -- name: lease_or_next_attempt
 SELECT org_id, job_id, CASE WHEN next_attempt_at IS NULL THEN 'neither' ELSE 'both' END FROM jobs AS job
 WHERE status IN ('running', 'partial') AND (next_attempt_at IS NOT NULL) = EXISTS (

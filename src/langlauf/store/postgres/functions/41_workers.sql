@@ -15,11 +15,13 @@ BEGIN
     DELETE FROM workers WHERE seen_at < now - kept;
 END $$;
 
--- Stores which code a worker runs; what is known is left as it is.
+-- Stores which code a worker runs, and that it was seen now.
 CREATE OR REPLACE FUNCTION save_codes(
-    keys bigint[], analyses text[], versions text[], hashes text[], packages text[], langlaufs text[], pythons text[], hosts text[]
+    at bigint, keys bigint[], analyses text[], versions text[], hashes text[], packages text[], langlaufs text[], pythons text[], hosts text[]
 ) RETURNS void LANGUAGE sql AS $$
-    INSERT INTO codes SELECT * FROM unnest(keys, analyses, versions, hashes, packages, langlaufs, pythons, hosts) ON CONFLICT DO NOTHING
+    INSERT INTO codes
+    SELECT *, moment(at) FROM unnest(keys, analyses, versions, hashes, packages, langlaufs, pythons, hosts) AS one (key) ORDER BY key
+    ON CONFLICT (code) DO UPDATE SET seen_at = excluded.seen_at
 $$;
 
 CREATE OR REPLACE FUNCTION find_code(key bigint) RETURNS SETOF codes LANGUAGE sql STABLE AS $$

@@ -112,6 +112,23 @@ BEGIN
     RETURN remove_jobs(may_retire(org_ids, job_ids, cutoff, false));
 END $$;
 
+-- Removes code that no worker has run for long and that no job names. What a job still names is not looked at again for as long.
+CREATE OR REPLACE FUNCTION prune_codes(at bigint, before bigint) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    old CONSTANT bigint[] := ARRAY(SELECT code FROM codes WHERE seen_at < before ORDER BY code FOR UPDATE SKIP LOCKED);
+    named bigint[];
+    removed bigint;
+BEGIN
+    IF cardinality(old) = 0 THEN
+        RETURN 0;
+    END IF;
+    named := ARRAY(SELECT DISTINCT code FROM job_rows WHERE code = ANY (old));
+    UPDATE codes SET seen_at = moment(at) WHERE code = ANY (named);
+    DELETE FROM codes WHERE code = ANY (old) AND code <> ALL (named);
+    GET DIAGNOSTICS removed = ROW_COUNT;
+    RETURN removed;
+END $$;
+
 -- Removes jobs from every table that refers to a job. The caller has checked and locked them.
 CREATE OR REPLACE FUNCTION remove_jobs(keys uuid[]) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE

@@ -26,7 +26,7 @@ BEGIN
         WHERE pronamespace = 'langlauf'::regnamespace AND lanname = 'plpgsql' AND proconfig IS NULL AND provolatile <> 'i'
           AND prorettype <> 'trigger'::regtype AND proname <> ALL (
             '{count_jobs, erase_jobs, erase_rows, feed_mark, full_orgs, within_limits, is_json, fail_lost, org_rows,
-              recount_lanes, slots_after, unpaused, lost_and_unpaused, clear_foreign_marks, take_claim_turn}')
+              recount_lanes, prune_codes, slots_after, unpaused, lost_and_unpaused, clear_foreign_marks, take_claim_turn}')
     LOOP
         EXECUTE format('ALTER FUNCTION %s SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off
             SET plan_cache_mode = force_generic_plan SET %s', one.name, one.settings);

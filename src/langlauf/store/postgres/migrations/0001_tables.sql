@@ -308,7 +308,8 @@ CREATE TABLE lane_clock (
 
 INSERT INTO lane_clock (only_row, virtual_now) VALUES (1, 0);
 
--- Which code ran jobs, and on what: written by a worker before its first claim. The key is made from all other columns.
+-- Which code ran jobs, and on what: written by a worker before its first claim. The key is made from the columns up to host.
+-- seen_at is when a worker last said that it runs it, or retention found a job that names it.
 CREATE TABLE codes (
     code      bigint PRIMARY KEY,
     analysis  text COLLATE "C" NOT NULL,
@@ -317,7 +318,8 @@ CREATE TABLE codes (
     package   text,
     langlauf  text NOT NULL,
     python    text NOT NULL,
-    host      text NOT NULL
+    host      text NOT NULL,
+    seen_at   bigint NOT NULL DEFAULT 0
 );
 
 -- Analyses of which nothing starts: for one org, or for all where org_id is empty. One whose time is over counts no more.

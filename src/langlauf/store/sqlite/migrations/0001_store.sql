@@ -272,7 +272,8 @@ CREATE TABLE lane_clock (
 
 INSERT INTO lane_clock (only_row, virtual_now) VALUES (1, 0);
 
--- Which code ran jobs, and on what: written by a worker before its first claim. The key is made from all other columns.
+-- Which code ran jobs, and on what: written by a worker before its first claim. The key is made from the columns up to host.
+-- seen_at is when a worker last said that it runs it, or retention found a job that names it.
 CREATE TABLE codes (
     code      INTEGER PRIMARY KEY,
     analysis  TEXT    NOT NULL,
@@ -281,7 +282,8 @@ CREATE TABLE codes (
     package   TEXT,
     langlauf  TEXT    NOT NULL,
     python    TEXT    NOT NULL,
-    host      TEXT    NOT NULL
+    host      TEXT    NOT NULL,
+    seen_at   INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 -- Analyses of which nothing starts: for one org, or for all where org_id is empty. One whose time is over counts no more.
