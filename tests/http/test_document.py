@@ -90,6 +90,7 @@ def test_every_operation_says_what_it_needs_and_how_it_can_end() -> None:
             assert described["headers"]["X-Request-Id"]["$ref"].endswith(".always"), (path, status)
             assert set(described.get("content", {})) <= {
                 "application/problem+json" if int(status) >= 400 else "application/json",
+                "application/prov+json",
                 "text/event-stream",
                 "text/plain",
             }
