@@ -46,7 +46,7 @@ KINDS = (
         "drop an event",
         _SQLITE + "transaction.py",
         (("self.event(key, event_seq, EventType.COMPLETED if", "self.event(key, event_seq, EventType.TIMEOUT if"),),
-        ("tests/store_contract/test_record.py",),
+        ("tests/http/test_jobs.py", "tests/simulation/test_schedules.py"),
     ),
     Sabotage(
         "let progress fall",
