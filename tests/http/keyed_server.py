@@ -40,6 +40,7 @@ def call(server: Live, operation: Operation, job: dict[str, Any], headers: dict[
     """Calls an operation in a way that would work, or at least would not be refused for its form."""
     bodies: dict[str, dict[str, Any]] = {"analyze": {"query": "Bern"}, "createKey": {"scopes": ["admin"]}}
     bodies["createWebhook"] = {"url": f"https://hooks.example/{new_id()}"}
+    bodies["notifyJob"] = {"email": "a@mail.example"}
     bodies["pauseAnalysis"] = {"because": "the source is down", "until": "2020-01-01T00:00:00Z"}
     body = bodies.get(operation.name, {}) if operation.body else None
     return server.http.request(operation.method, path_of(operation, job), json=body, headers=headers)
