@@ -5,8 +5,11 @@ from collections.abc import Iterator
 import pytest
 
 from langlauf import Job, Langlauf
+from langlauf.api import submit
 from tests.support.live import Live, live
+from tests.support.store_kinds import store_under_test
 
+pytestmark = pytest.mark.both_stores
 RUNS: list[str] = []
 
 
@@ -22,9 +25,11 @@ def _app() -> Langlauf:
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+def served(store_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """A server whose one analysis has reuse."""
-    with live(tmp_path_factory.mktemp("reuse"), _app()) as server:
+    folder = tmp_path_factory.mktemp("reuse")
+    RUNS.clear()
+    with store_under_test(store_kind, folder) as bed, live(folder, _app(), LANGLAUF_STORE=bed.place) as server:
         yield server
 
 
@@ -63,3 +68,11 @@ def test_an_asynchronous_request_gets_a_completed_job(served: Live) -> None:
     assert RUNS.count("ZH") >= 1
     served.wait(retried["job_id"])
     assert RUNS.count("ZH") == 2
+
+
+def test_a_server_that_ignores_the_wish_for_a_run_is_found_out(served: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the look at `Cache-Control` the stored result comes, as the test above would see."""
+    first = served.http.post("/analyze", json={"region": "AG"}).json()
+    monkeypatch.setattr(submit, "_wants_fresh", lambda _: False)
+    again = served.http.post("/analyze", json={"region": "AG"}, headers={"Cache-Control": "no-cache"}).json()
+    assert again["reused_from"] == first["job_id"]

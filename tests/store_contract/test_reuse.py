@@ -1,17 +1,25 @@
 """Reuse of results: a job that is completed at birth, and every condition without which there is none."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
+import asyncpg
 import pytest
+from msgspec.structs import replace
 
-from langlauf.domain.attempt import ClaimRequest, Lease
+from langlauf.clock import new_id
+from langlauf.domain.attempt import Checkpoint, ClaimRequest, Lease, Partial
 from langlauf.domain.code import CodeVersion
+from langlauf.domain.errors import StoreError
 from langlauf.domain.job import Accepted, Duplicate, JobRecord, QueueFull, Replayed, ReuseRule
 from langlauf.domain.outcome import Completed, Failed, Released
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.domain.state import Status
+from langlauf.store.blobs.files import FileBlobs
+from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.store_contract.conftest import STORES, Harness
@@ -159,10 +167,29 @@ async def _mixed_code(store: Store, clock: SetClock) -> JobRecord:
     return await _again(store, clock)
 
 
+async def _same_beginning(store: Store, clock: SetClock) -> JobRecord:
+    """Of another input whose hash begins alike: the index knows no more of it."""
+    ran = await _run(store, clock)
+    other = new_job(clock, query="Basel", reuse=ReuseRule("1", _DAY))
+    forged = replace(other.job, request_payload_hash=ran.request_payload_hash[:16] + "0" * 48)
+    made = await store.submit(replace(other, job=forged))
+    assert isinstance(made, Accepted), made
+    return made.job
+
+
+async def _in_a_blob(store: Store, clock: SetClock) -> JobRecord:
+    with TemporaryDirectory() as folder:
+        store.blobs.use(FileBlobs(Path(folder)), largest_inline=0, seconds=10)
+        await _run(store, clock)
+        return await _again(store, clock)
+
+
 Scene = Callable[[Store, SetClock], Awaitable[JobRecord]]
 SCENES: tuple[Scene, ...] = (
     *(_other_version, _other_org, _other_input, _other_analysis, _too_old, _forced, _not_offered, _failed, _expired),
     _mixed_code,
+    _same_beginning,
+    _in_a_blob,
 )
 
 
@@ -178,31 +205,161 @@ def test_what_is_not_the_same_is_never_reused(harness: Harness, scene: Scene) ->
     harness.run(body)
 
 
-#: Each condition of the look-up, and the scene that shows its absence.
-MUTANTS = {
-    "origin.finished_at >= :since": _too_old,
-    "origin.payload_hash = :hash": None,
-    "origin.org = :org": _other_org,
-    "origin.analysis = :analysis": _other_analysis,
-    "codes.version = :version": _other_version,
-}
+async def _copied(store: Store, clock: SetClock) -> JobRecord:
+    """What is reused is the final result and the trail of that run, and of nothing else."""
+    await store.workers.save_codes([_code()])
+    payloads: dict[str, str] = {}
+    for query in ("Biel", "Bern", "Brig"):
+        await store.submit(new_job(clock, query=query, reusable=True))
+        [begun] = await _claimed(store, _code())
+        for key in ("a", "langlauf:source:" + query, "z"):
+            assert await store.record(begun.lease, Checkpoint(key=key, payload="1"))
+        assert await store.record(begun.lease, Partial(result_id=new_id(), payload='"part"'))
+        payloads[query] = f'"{query}"'
+        assert await store.record(begun.lease, Completed(result_id=new_id(), payload=payloads[query]))
+        clock.pass_(1)
+    job = await _again(store, clock)
+    reads = store.tenant(ORG)
+    found = await reads.result(str(job.result_id), latest=False)
+    assert found is not None
+    assert found.delivered.payload == payloads["Bern"]
+    assert len(await reads.results(job.job_id)) == 1
+    assert {entry.key for entry in await reads.trail(job.job_id)} == {"langlauf:source:Bern", "langlauf:attempt:1"}
+    assert (await reads.kept_parts(job.job_id, most=10)).count == 0
+    assert job.reused_from is not None
+    return replace(job, reused_from=None)
 
 
-@pytest.mark.parametrize("condition", [condition for condition, scene in MUTANTS.items() if scene])
-def test_a_look_up_without_this_condition_is_found_out(tmp_path: Any, condition: str) -> None:
-    """The scene of the condition then reuses what it may not."""
+def test_a_reused_result_brings_exactly_what_belongs_to_it(shared: Harness) -> None:
+    """The final result, its sources and its attempts."""
 
     async def body(store: Store, clock: SetClock) -> None:
-        assert isinstance(store, SqliteStore)
-        text = store._queries["find_reusable"]
-        assert text.count(condition) == 1
-        name = condition.rpartition(":")[2]
-        store._queries["find_reusable"] = text.replace(condition, f"(:{name} IS NOT NULL)")
-        scene = MUTANTS[condition]
-        assert scene is not None
-        assert (await scene(store, clock)).reused_from is not None
+        await _copied(store, clock)
 
-    Harness(STORES["sqlite"], tmp_path).run(body)
+    shared.run(body)
+
+
+Lack = str | tuple[str, str]
+
+
+class Mutant(NamedTuple):
+    """A weaker look-up or copy: what its text lacks on each store, and the scene that shows it."""
+
+    name: str
+    scene: Scene
+    #: statements or functions, each with the texts that it lacks, or that another stands for
+    sqlite: dict[str, tuple[Lack, ...]]
+    postgres: dict[str, tuple[Lack, ...]]
+
+
+_INDEX = "INDEXED BY idx_jobs_reusable"
+_PAYLOAD = "AND final.payload IS NOT NULL"
+
+
+def _lookup(name: str, scene: Scene, sqlite: str, postgres: str, *company: Lack) -> Mutant:
+    """Without one condition of the look-up; `company` are others that stand before the same mistake."""
+    beside = tuple(text for text in company if text != _INDEX)
+    return Mutant(name, scene, {"find_reusable": (sqlite, *company)}, {"find_reusable": (postgres, *beside)})
+
+
+_EXISTS = "EXISTS (SELECT 1 FROM result_rows AS final"
+_COMPLETED = "AND origin.status = 'completed'"
+MUTANTS = (
+    _lookup("age", _too_old, "AND origin.finished_at >= :since", "AND origin.finished_at >= now - wish.age"),
+    _lookup("org", _other_org, "AND origin.org = :org", "AND origin.org_id = org_ids[wish.place]"),
+    _lookup("analysis", _other_analysis, "AND origin.analysis = :analysis", "AND origin.analysis = names[wish.place]"),
+    _lookup("version", _other_version, "AND codes.version = :version", "AND codes.version = wish.version"),
+    _lookup(
+        "input",
+        _same_beginning,
+        "AND origin.payload_hash = :hash",
+        "AND origin.payload_hash = hashes[wish.place]",
+    ),
+    *(
+        _lookup(f"offered: {scene.__name__}", scene, "AND origin.reusable = 1", "AND origin.reusable = 1", _INDEX)
+        for scene in (_not_offered, _mixed_code)
+    ),
+    _lookup("completion", _failed, _COMPLETED, _COMPLETED, _INDEX, (_EXISTS, f"NOT {_EXISTS}")),
+    _lookup("payload", _in_a_blob, _PAYLOAD, _PAYLOAD),
+    _lookup(
+        "expiry", _expired, "AND origin.result_expired_at IS NULL", "AND origin.result_expired_at IS NULL", _PAYLOAD
+    ),
+    Mutant(
+        "whose result",
+        _copied,
+        {"copy_final": ("job = :origin AND",)},
+        {"complete_reused": (("job = origins[number] AND result_kind", "result_kind"),)},
+    ),
+    Mutant(
+        "which result",
+        _copied,
+        {"copy_final": ("AND result_kind = 'final'",)},
+        {"complete_reused": ("AND result_kind = 'final'",)},
+    ),
+    Mutant(
+        "whose trail",
+        _copied,
+        {"copy_trail": ("job = :origin AND",)},
+        {"complete_reused": ("AND job_id = origin.job_id",)},
+    ),
+    Mutant(
+        "no chunks before the trail",
+        _copied,
+        {"copy_trail": ("AND chunk_key >= 'langlauf:'",)},
+        {"complete_reused": ("AND chunk_key >= 'langlauf:'",)},
+    ),
+    Mutant(
+        "no chunks behind the trail",
+        _copied,
+        {"copy_trail": ("AND chunk_key < 'langlauf;'",)},
+        {"complete_reused": ("AND chunk_key < 'langlauf;'",)},
+    ),
+)
+
+
+def _weaker(text: str, lacks: tuple[Lack, ...]) -> str:
+    for lack in lacks:
+        part, other = (lack, "") if isinstance(lack, str) else lack
+        assert text.count(part) == 1, f"must have exactly one {part}"
+        text = text.replace(part, other)
+    return text
+
+
+@asynccontextmanager
+async def _altered(store: Store, mutant: Mutant) -> AsyncIterator[None]:
+    """While this lasts, the store looks for less."""
+    if isinstance(store, SqliteStore):
+        for name, lacks in mutant.sqlite.items():
+            store._queries[name] = _weaker(store._queries[name], lacks)
+        yield
+        return
+    assert isinstance(store, PostgresStore)
+    connection = await asyncpg.connect(store._url)
+    try:
+        for name, lacks in mutant.postgres.items():
+            text = await connection.fetchval("SELECT pg_get_functiondef(to_regproc($1))", f"langlauf.{name}")
+            await connection.execute(_weaker(text, lacks))
+            try:
+                yield
+            finally:
+                await connection.execute(text)
+    finally:
+        await connection.close()
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_store_without_this_condition_is_found_out(shared: Harness, mutant: Mutant) -> None:
+    """Its scene then reuses what it may not, or fails."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        async with _altered(store, mutant):
+            try:
+                wrong = (await mutant.scene(store, clock)).reused_from is not None
+            except (AssertionError, StoreError):
+                wrong = True
+        assert wrong, mutant.name
+
+    shared.run(body)
 
 
 def test_a_reused_result_is_not_reused_from_again(shared: Harness) -> None:
