@@ -204,7 +204,7 @@ UPDATE jobs SET code = 7 WHERE job_id = :plain;
 
 -- fault: source_key on plain
 INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at)
-SELECT org_id, job_id, 'langlauf:source:0', '{"name":"Register","version":null,"hash":null,"url":null}', queued_at
+SELECT org_id, job_id, 'langlauf:source:0', '{"name":"Register","version": null,"hash": null,"url": null}', queued_at
 FROM jobs WHERE job_id = :plain;
 
 -- fault: source_key on plain
@@ -214,7 +214,7 @@ SELECT org_id, job_id, 'langlauf:source:0', '["Register"]', queued_at FROM jobs 
 -- fault: no_secrets on plain
 INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at)
 SELECT org_id, job_id, 'langlauf:source:4ac485e946aff209d2e0ea0ce03b7c18',
-    '{"name":"Register","version":null,"hash":null,"url":"https://reader:letmein@example.org/"}', queued_at
+    '{"name":"Register","version": null,"hash": null,"url": "https://reader:letmein@example.org/"}', queued_at
 FROM jobs WHERE job_id = :plain;
 
 -- fault: paused_starts on running
