@@ -41,6 +41,8 @@ class ToolRules(TypedDict, total=False):
     idempotent: bool
     #: whether it reaches systems beyond this server
     open_world: bool
+    #: whether a call is always a task, and refused to clients that do not follow tasks
+    task: bool
 
 
 class Rules(TypedDict, total=False):

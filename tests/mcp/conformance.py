@@ -48,7 +48,6 @@ EXPECTED = {
     "server-stateless sep-2575-http-server-no-independent-requests-on-stream": _ASKS,
     "tasks-mrtr-input": _ASKS,
     "tasks-mrtr-composition": _ASKS,
-    "tasks-required-task-error": "No tool needs a task: every call is also served synchronously.",
     "input-required-result": _ASKS,
     "tools-call-sampling": _ASKS,
     "tools-call-elicitation": _ASKS,

@@ -24,10 +24,9 @@ async def slow_compute(job: Job, seconds: float = 1, label: str = "") -> str:
     return f"Slept for {seconds:g} s. {label}"
 
 
-@app.analysis(duplicates=True)
+@app.analysis(duplicates=True, mcp={"task": True})
 async def failing_job(job: Job) -> None:
     """Fail for a reason that a caller can understand."""
-    await asyncio.sleep(_LONG_SECONDS)
     raise PermanentError("The job failed on purpose.")
 
 

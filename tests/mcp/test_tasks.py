@@ -66,6 +66,16 @@ def test_tasks_are_for_clients_that_name_the_extension(plain: Mcp) -> None:
         assert error["data"] == {"requiredCapabilities": {"extensions": {TASKS: {}}}}
 
 
+def test_a_tool_can_be_a_task_always(server: Live, mcp: Mcp, plain: Mcp) -> None:
+    """At once, however short the job; a client without tasks is refused, and no job comes of it."""
+    created = mcp.call("recount", name="Bern")
+    assert created["resultType"] == "task"
+    assert mcp.ended(created["taskId"])["result"]["content"][0]["text"] == "Bern again"
+    error = plain.error("tools/call", name="recount", arguments={"name": "Biel"})
+    assert (error["code"], error["data"]["requiredCapabilities"]) == (-32021, {"extensions": {TASKS: {}}})
+    assert server.http.get("/analyze/jobs", params={"q": "Biel"}).json()["jobs"] == []
+
+
 def test_unknown_and_foreign_tasks_are_answered_alike(orgs: TwoOrgs) -> None:
     """Byte for byte, by every method, so that an id tells nothing."""
     gate = new_id()

@@ -49,6 +49,11 @@ def tool_app() -> Langlauf:  # noqa: C901 - a list of small functions, not a way
         """Greet somebody."""
         return f"Hello, {name}!"
 
+    @app.analysis(mcp={"task": True})
+    async def recount(job: Job, name: str) -> str:
+        """Count again, which is always a task."""
+        return f"{name} again"
+
     @app.analysis
     async def wait(job: Job, gate: str, partials: int = 0) -> dict[str, Any]:
         """Store partials, then wait at a gate."""

@@ -59,6 +59,8 @@ class ToolOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     idempotent: bool | None = None
     #: whether it reaches systems beyond this server
     open_world: bool | None = None
+    #: whether a call is always a task, and refused to clients that do not follow tasks
+    task: bool = False
 
 
 class Analysis(msgspec.Struct, frozen=True, kw_only=True):

@@ -67,7 +67,7 @@ def invalid_params(message: str, data: Any = None) -> RpcError:
 
 
 def tasks_required() -> RpcError:
-    """Return the error for a client that asks for tasks without the extension in its capabilities."""
+    """Return the error for a client that needs tasks and does not have the extension in its capabilities."""
     message = f"This needs the extension {TASKS_EXTENSION} in the client's capabilities, in _meta of the request."
     return RpcError(MISSING_CAPABILITY, message, {"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}})
 

@@ -30,6 +30,7 @@ from langlauf.mcp.protocol import (
     invalid_params,
     notification_message,
     result_message,
+    tasks_required,
 )
 from langlauf.mcp.tasks import Tasks
 from langlauf.mcp.tool_result import ToolResults, refused
@@ -81,9 +82,12 @@ class ToolCalls:
         analysis = self._tools.get(name)
         self._context.authorize(request, caller, Scope.READ if analysis is None else Scope.SUBMIT)
         follows_tasks = rpc.tasks and analysis is not None
+        always_task = analysis is not None and analysis.tool is not None and analysis.tool.task
+        if always_task and not follows_tasks:
+            raise tasks_required()
         with ExitStack() as stay:
             # The slot is taken before the job is accepted: a refused client can repeat the same request.
-            waits = self._take_slot(caller, stay, needed=not follows_tasks)
+            waits = not always_task and self._take_slot(caller, stay, needed=not follows_tasks)
             if analysis is None:
                 job = await self._existing(caller, arguments)
             else:
