@@ -114,7 +114,7 @@ def test_a_due_schedule_is_claimed_for_a_moment_and_advanced_once(harness: Harne
         one = _schedule(clock)
         await store.schedules.add(one)
         await store.schedules.add(_schedule(clock, "unknown", every_seconds=60.0))
-        assert await store.schedules.next_planned() == one.next_run_at
+        assert await store.schedules.next_planned(_KNOWN) == one.next_run_at
         assert await store.schedules.claim_due(_KNOWN, seconds=5, most=9) == []
         clock.time = one.next_run_at or 0
         assert await store.schedules.claim_due(("other",), seconds=5, most=9) == []
@@ -158,6 +158,29 @@ def test_two_processes_fire_and_one_job_comes_of_it(shared: Harness) -> None:
         assert advanced.next_run_at == after(one.next_run_at or 0, 3_600)
 
     shared.run_many(2, body)
+
+
+def test_the_next_time_is_that_of_a_schedule_which_this_process_can_fire(harness: Harness) -> None:
+    """One that another process fires counts from the end of its claim, one of an unknown analysis not at all."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        start = clock.now()
+        assert await store.schedules.next_planned(_KNOWN) is None
+        await store.schedules.add(replace(_schedule(clock, "gone", next_run_at=start), analysis="gone"))
+        assert await store.schedules.next_planned(_KNOWN) is None
+        await store.schedules.add(_schedule(clock, "first", next_run_at=start))
+        await store.schedules.add(_schedule(clock, "second", next_run_at=after(start, 3)))
+        await store.schedules.add(_schedule(clock, "paused", paused=True, next_run_at=None))
+        assert await store.schedules.next_planned(("other", *_KNOWN)) == start
+        [first] = await store.schedules.claim_due(_KNOWN, seconds=2, most=9)
+        assert first.name == "first"
+        assert await store.schedules.next_planned(_KNOWN) == after(start, 2)
+        clock.pass_(2)
+        await store.schedules.claim_due(_KNOWN, seconds=2, most=9)
+        assert await store.schedules.next_planned(_KNOWN) == after(start, 3)
+        assert await store.schedules.next_planned(("gone", *_KNOWN)) == start
+
+    harness.run(body)
 
 
 @pytest.mark.parametrize(("verb", "before"), [("unfinished", 0), ("advance", 1)])

@@ -190,13 +190,13 @@ class ScheduleFirer:
         """Fire all that is due, in sets; return how many runs were submitted."""
         fired = 0
         while True:
-            at = await self._store.schedules.next_planned()
+            at = await self._store.schedules.next_planned(self._analyses)
             now = self._store.clock.now()
             if at is None or at > now:
                 self._next_in = LOOK_SECONDS if at is None else seconds_between(now, at)
                 return fired
             due = await self._store.schedules.claim_due(self._analyses, seconds=_CLAIM_SECONDS, most=_MOST_AT_ONCE)
-            if not due:  # others have them in hand, or know their analyses
+            if not due:  # others have them in hand
                 self._next_in = LOOK_SECONDS
                 return fired
             fired += await self.fire_these(due, now)

@@ -19,8 +19,8 @@ class ScheduleStore(Protocol):
     async def remove(self, org_id: str, name: str) -> bool:
         """Remove a schedule; its jobs stay. False where there is none."""
 
-    async def next_planned(self) -> Instant | None:
-        """Return when the first schedule is due, perhaps in the past; None where there is none."""
+    async def next_planned(self, analyses: Sequence[str]) -> Instant | None:
+        """Return when the first schedule of these analyses is due that no process fires; perhaps in the past."""
 
     async def claim_due(self, analyses: Sequence[str], *, seconds: float, most: int) -> list[Schedule]:
         """Return due schedules of these analyses, and keep other processes from them for so many seconds."""

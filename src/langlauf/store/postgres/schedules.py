@@ -30,8 +30,8 @@ class PostgresSchedules:
     async def remove(self, org_id: str, name: str) -> bool:
         return cast("bool", await self._pool.call("remove_schedule", org_id, name))
 
-    async def next_planned(self) -> Instant | None:
-        return cast("Instant | None", await self._connection.call("next_planned"))
+    async def next_planned(self, analyses: Sequence[str]) -> Instant | None:
+        return cast("Instant | None", await self._connection.call("next_planned", list(analyses)))
 
     async def claim_due(self, analyses: Sequence[str], *, seconds: float, most: int) -> list[Schedule]:
         rows = await self._connection.rows("claim_schedules", self._at(), list(analyses), after(0, seconds), most)

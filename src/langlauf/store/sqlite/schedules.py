@@ -46,8 +46,8 @@ class SqliteSchedules(StoreComponent):
     async def remove(self, org_id: str, name: str) -> bool:
         return await self._change(partial(_remove, org_id=org_id, name=name), org_id)
 
-    async def next_planned(self) -> Instant | None:
-        [(at,)] = await self._rows("next_planned")
+    async def next_planned(self, analyses: Sequence[str]) -> Instant | None:
+        [(at,)] = await self._rows("next_planned", analyses=json_text(analyses))
         return at if isinstance(at, int) else None
 
     async def claim_due(self, analyses: Sequence[str], *, seconds: float, most: int) -> list[Schedule]:

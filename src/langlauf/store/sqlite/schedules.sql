@@ -29,13 +29,20 @@ CROSS JOIN jobs AS job ON job.row = newest.run
 WHERE job.org_id = :org_id
 
 -- name: next_planned
--- When the first schedule is due that no process fires at this moment.
-SELECT min(max(next_run_at, coalesce(claimed_until, 0))) FROM (
-    SELECT next_run_at, claimed_until FROM schedules WHERE next_run_at IS NOT NULL ORDER BY next_run_at LIMIT 1000)
+-- When the first schedule of known analyses is due that no process fires at this moment: mostly the first entry of each analysis
+-- in the index. Only where a process fires that one, those behind it are looked at.
+SELECT min(CASE WHEN coalesce(first.claimed_until, 0) <= first.next_run_at THEN first.next_run_at ELSE (
+    SELECT min(max(next_run_at, coalesce(claimed_until, 0))) FROM (
+        SELECT one.next_run_at, one.claimed_until FROM schedules AS one INDEXED BY idx_schedules_due
+        WHERE one.analysis = known.value AND one.next_run_at IS NOT NULL ORDER BY one.next_run_at LIMIT 1000)) END)
+FROM json_each(:analyses) AS known CROSS JOIN schedules AS first
+WHERE (first.org_id, first.name) = (
+    SELECT one.org_id, one.name FROM schedules AS one INDEXED BY idx_schedules_due
+    WHERE one.analysis = known.value AND one.next_run_at IS NOT NULL ORDER BY one.next_run_at LIMIT 1)
 
 -- name: due_schedules
 -- Due schedules of known analyses that no process fires at this moment, the longest due first.
-SELECT org_id, name, analysis, input, cron, every_seconds, zone, overlap, missed, paused, notify, source, created_at, updated_at, next_run_at, last_run_at, last_outcome, last_job_id, claimed_until FROM schedules
+SELECT org_id, name, analysis, input, cron, every_seconds, zone, overlap, missed, paused, notify, source, created_at, updated_at, next_run_at, last_run_at, last_outcome, last_job_id, claimed_until FROM schedules INDEXED BY idx_schedules_due
 WHERE next_run_at <= :now AND coalesce(claimed_until, 0) <= :now AND analysis IN (SELECT value FROM json_each(:analyses))
 ORDER BY next_run_at LIMIT :most
 

@@ -25,10 +25,16 @@ BEGIN
     RETURN FOUND;
 END $$;
 
--- When the first schedule is due that no process fires at this moment.
--- query: next_planned() RETURNS bigint
-SELECT min(greatest(next_run_at, claimed_until)) FROM (
-    SELECT next_run_at, claimed_until FROM schedules WHERE next_run_at IS NOT NULL ORDER BY next_run_at LIMIT 1000) AS first;
+-- When the first schedule of known analyses is due that no process fires at this moment: mostly the first entry of each analysis
+-- in the index. Only where a process fires that one, those behind it are looked at.
+-- query: next_planned(known text[]) RETURNS bigint
+SELECT min(CASE WHEN coalesce(first.claimed_until, 0) <= first.next_run_at THEN first.next_run_at ELSE (
+    SELECT min(greatest(few.next_run_at, few.claimed_until)) FROM (
+        SELECT one.next_run_at, one.claimed_until FROM schedules AS one
+        WHERE one.analysis = title AND one.next_run_at IS NOT NULL ORDER BY one.next_run_at LIMIT 1000) AS few) END)
+FROM unnest(known) AS title CROSS JOIN LATERAL (
+    SELECT one.next_run_at, one.claimed_until FROM schedules AS one
+    WHERE one.analysis = title AND one.next_run_at IS NOT NULL ORDER BY one.next_run_at LIMIT 1) AS first;
 
 -- Due schedules of known analyses that no process fires at this moment, the longest due first.
 CREATE OR REPLACE FUNCTION claim_schedules(at bigint, known text[], held bigint, most integer) RETURNS SETOF schedules

@@ -371,7 +371,7 @@ CREATE TABLE schedules (
     CHECK (NOT paused OR next_run_at IS NULL)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 
-CREATE INDEX idx_schedules_due ON schedules (next_run_at) WHERE next_run_at IS NOT NULL;
+CREATE INDEX idx_schedules_due ON schedules (analysis, next_run_at) WHERE next_run_at IS NOT NULL;
 
 -- The mean duration of recent runs, for estimates.
 CREATE TABLE pace (

@@ -457,7 +457,7 @@ CREATE TABLE schedules (
     CHECK (paused = 0 OR next_run_at IS NULL)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX idx_schedules_due ON schedules (next_run_at) WHERE next_run_at IS NOT NULL;
+CREATE INDEX idx_schedules_due ON schedules (analysis, next_run_at) WHERE next_run_at IS NOT NULL;
 
 -- Who may call: keys of orgs, and what signatures are made with.
 
