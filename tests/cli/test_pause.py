@@ -1,5 +1,7 @@
 """`langlauf pause` and `resume`, and what they print."""
 
+import re
+import socket
 from datetime import datetime
 
 from langlauf.client import Client
@@ -37,11 +39,13 @@ def test_what_cannot_be_paused(langlauf: Commands) -> None:
 
 def test_provenance_is_printed(langlauf: Commands, client: Client) -> None:
     """For people, as JSON and as PROV; exit code 4 for a job that is not there."""
-    job = client.submit(value=7)
+    job = client.submit("steps", count=1)
     state = job.wait(60)
     shown = langlauf.run("provenance", job.job_id).stdout
     assert state.request_payload_hash in shown
     assert "code version" in shown
+    assert "Numbers 1 https://example.org/numbers" in shown
+    assert re.search(rf"attempt +1: \S+ completed \S+ on {socket.gethostname()}", shown)
     facts = langlauf.json("provenance", job.job_id)
     assert (facts["job_id"], facts["attempt"]) == (job.job_id, 1)
     assert "wasGeneratedBy" in langlauf.json("provenance", job.job_id, "--prov")

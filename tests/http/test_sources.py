@@ -130,7 +130,9 @@ def test_a_resumed_job_has_the_sources_of_its_chunks(served: Live) -> None:
 
 def test_more_than_the_limit_are_not_kept_and_it_says_so(served: Live) -> None:
     """The job goes on."""
-    facts = _provenance(served, _run(served, "greedy", count=MOST_SOURCES + 3))
+    job = _run(served, "greedy", count=MOST_SOURCES + 3)
+    assert "More were declared than are kept." in served.http.get(f"/results/{job['result_id']}?lang=en").text
+    facts = _provenance(served, job)
     assert [one["name"] for one in facts["sources"]] == [f"Sheet {number}" for number in range(MOST_SOURCES)]
     assert facts["sources_complete"] is False
     assert _provenance(served, _run(served, "greedy", count=MOST_SOURCES))["sources_complete"] is True

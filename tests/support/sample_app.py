@@ -19,6 +19,7 @@ async def echo(job: Job, value: Any = None) -> dict[str, Any]:
 @app.analysis
 async def steps(job: Job, count: int = 3, gate: str | None = None) -> dict[str, Any]:
     """Stores a partial per step; with a gate, waits after the steps until that file exists."""
+    await job.source("Numbers", version="1", url="https://example.org/numbers")
     done: list[int] = []
     async for number in job.chunks(range(count), step="Step {}"):
         done.append(await job.checkpoint(f"step-{number}", _square, number))

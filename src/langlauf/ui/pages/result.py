@@ -17,7 +17,7 @@ from langlauf.domain.read_models import JobView, ResultView
 from langlauf.domain.redact import redact_json
 from langlauf.domain.result import Snapshot
 from langlauf.domain.retention import ResultGone
-from langlauf.domain.trail import sources_in
+from langlauf.domain.trail import is_complete, sources_in
 from langlauf.problems import not_found
 from langlauf.service.provenance import citation
 from langlauf.service.read import CallerReads
@@ -78,7 +78,7 @@ class ResultPage:
             return self._renderer.page(request, "results/expired.html", 410, **values)
         job = current.job
         looked = await asyncio.to_thread(result_views, found.delivered)
-        code = await services.provenances.code(job)
+        code, trail = await services.provenances.code(job), await reads.trail(job.job_id)
         words = self._renderer.analyses.words(job.analysis, request.language)
         return self._renderer.page(
             request,
@@ -101,7 +101,8 @@ class ResultPage:
             api=f"{self._context.links(request.http).result(delivered.result_id)}?view={REQUESTED}",
             code=code,
             resumed=await reads.resumed(job.job_id) if job.retry_of else 0,
-            sources=sources_in(await reads.trail(job.job_id)),
+            sources=sources_in(trail),
+            sources_complete=is_complete(trail),
             citation=citation(job, code, delivered.result_id),
             provenance=f"{self._context.links(request.http).result(delivered.result_id)}/provenance",
             **self._times(job, delivered, request.language),
