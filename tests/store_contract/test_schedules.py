@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from langlauf import Job, Langlauf
+from langlauf.api.schedules import shown_runs
 from langlauf.bootstrap import make_services
 from langlauf.domain.instant import SECOND, after
 from langlauf.domain.schedule import PlannedRun, Schedule, ScheduleEnd
@@ -244,7 +245,7 @@ def test_many_orgs_are_fired_in_sets(harness: Harness) -> None:
         assert await _services(store)[1].fire() == len(orgs)
         for org in orgs[::50]:
             assert await _runs(store, org=org) == [clock.now()]
-        assert (await store.schedules.counts(late=clock.now())).overdue == 0
+        assert await store.schedules.next_planned(_KNOWN) == after(clock.now(), 3_600)
 
     harness.run(body)
 
@@ -286,7 +287,8 @@ def test_a_full_queue_delays_a_run_and_loses_none(harness: Harness) -> None:
         await store.schedules.add(second)
         clock.pass_(3_600)
         assert await firer.fire() == 1
-        assert (await store.schedules.counts(late=clock.now())).overdue == 1
+        due = [one.next_run_at == clock.now() for one in await store.tenant("org-a").schedules()]
+        assert sorted(due) == [False, True]
         await claim(store, 1)
         clock.pass_(2)
         assert await firer.fire() == 1
@@ -305,6 +307,26 @@ def test_an_input_that_is_no_longer_valid_is_told_and_stops_nothing(harness: Har
         [one] = await store.tenant("org-a").schedules()
         assert (one.last_outcome or "").startswith("invalid: ")
         assert one.next_run_at == after(clock.now(), 3_600)
+
+    harness.run(body)
+
+
+def test_a_zone_that_this_machine_does_not_know_stops_no_other_schedule(harness: Harness) -> None:
+    """It was made on another one: it says so and is tried again, and what is due beside it is fired."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        services, firer = _services(store)
+        now = clock.now()
+        strange: dict[str, Any] = {"cron": "0 6 * * *", "every_seconds": None, "zone": "Mars/Olympus"}
+        await store.schedules.add(_schedule(clock, "strange", next_run_at=now, **strange))
+        await store.schedules.add(_schedule(clock, next_run_at=now))
+        assert await firer.fire() == 1
+        assert await _runs(store) == [now]
+        found = await services.schedules.one("org-a", "strange")
+        assert found is not None
+        assert (found.last_outcome or "").startswith("invalid: 'Mars/Olympus' is no time zone")
+        assert found.next_run_at == after(now, 3_600)
+        assert shown_runs(found) == [found.next_run_at]
 
     harness.run(body)
 

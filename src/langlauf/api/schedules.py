@@ -126,10 +126,13 @@ async def as_problem(work: Awaitable[T]) -> T:
 
 
 def shown_runs(one: Schedule) -> list[int]:
-    """Return the next planned times."""
+    """Return the next planned times; the stored one alone where this machine does not know the time zone."""
     if one.next_run_at is None:
         return []
-    return [one.next_run_at, *islice(planned_times(one, one.next_run_at), SHOWN_RUNS - 1)]
+    try:
+        return [one.next_run_at, *islice(planned_times(one, one.next_run_at), SHOWN_RUNS - 1)]
+    except ValueError:
+        return [one.next_run_at]
 
 
 def _changes(sent: ChangeScheduleBody) -> dict[str, Any]:

@@ -193,14 +193,6 @@ class ScheduleEnd(msgspec.Struct, frozen=True, kw_only=True):
     job_id: str | None = None
 
 
-class ScheduleCounts(msgspec.Struct, frozen=True):
-    """How many schedules there are in all, are paused, and are overdue."""
-
-    all: int
-    paused: int
-    overdue: int
-
-
 class PlannedRun(NamedTuple):
     """A run of a schedule, by its planned time."""
 

@@ -13,7 +13,7 @@ from langlauf.analysis.schema import InvalidInput, canonical_json, read_input
 from langlauf.auth.caller import DEFAULT_ORG, Caller, internal_caller
 from langlauf.clock import Clock
 from langlauf.domain.errors import LanglaufError, Overloaded, StoreError
-from langlauf.domain.instant import Instant, seconds_between
+from langlauf.domain.instant import Instant, after, seconds_between
 from langlauf.domain.job import Accepted, KeyReused, Replayed, SubmitOutcome
 from langlauf.domain.read_models import JobView
 from langlauf.domain.schedule import (
@@ -44,6 +44,8 @@ _CLAIM_SECONDS = 1.0
 LOOK_SECONDS = 1.0
 _MOST_TRIES = 5
 _LONGEST_OUTCOME = 500
+#: When a schedule is tried again whose times this machine cannot compute, in seconds.
+_RETRY_INVALID = 3_600.0
 
 
 class ScheduleExists(LanglaufError):
@@ -177,6 +179,18 @@ def _request(one: Schedule, planned_at: Instant, key: str | None) -> SubmitReque
     )
 
 
+def _invalid(one: Schedule, reason: str, next_run_at: Instant | None) -> ScheduleEnd:
+    """Log why a due run cannot be submitted, and return that as what became of it."""
+    log_event(LogEvent.SCHEDULE_INVALID, logging.ERROR, org_id=one.org_id, schedule=one.name, reason=reason)
+    return ScheduleEnd(
+        org_id=one.org_id,
+        name=one.name,
+        fired_at=one.next_run_at or 0,
+        next_run_at=next_run_at,
+        outcome=f"invalid: {reason}"[:_LONGEST_OUTCOME],
+    )
+
+
 class ScheduleFirer:
     """Fires what is due. Any number of processes may: each planned run becomes one job."""
 
@@ -207,7 +221,13 @@ class ScheduleFirer:
 
     async def fire_these(self, due: Sequence[Schedule], now: Instant) -> int:
         """Submit the due runs of these schedules, and plan the next ones."""
-        firings = [(one, due_runs(one, now)) for one in due]
+        firings, ends = list[tuple[Schedule, Firing]](), list[ScheduleEnd]()
+        for one in due:
+            try:
+                firings.append((one, due_runs(one, now)))
+            except ValueError as error:  # its time zone is not known on this machine
+                ends.append(_invalid(one, str(error), after(now, _RETRY_INVALID)))
+                SCHEDULE_RUNS.add("invalid")
         looked_for = [
             PlannedRun(one.org_id, one.name, firing.run[0])
             for one, firing in firings
@@ -217,7 +237,7 @@ class ScheduleFirer:
         made = await asyncio.gather(
             *(self._fire_one(one, firing, busy=(one.org_id, one.name) in busy) for one, firing in firings)
         )
-        ends = [end for end in made if end is not None]
+        ends += [end for end in made if end is not None]
         await self._store.schedules.advance(ends)
         return sum(end.job_id is not None for end in ends)
 
@@ -249,9 +269,7 @@ class ScheduleFirer:
         try:
             submitted = await self._submissions.submit(internal_caller(one.org_id), request)
         except InvalidInput as error:
-            reason = str(error)
-            log_event(LogEvent.SCHEDULE_INVALID, logging.ERROR, org_id=one.org_id, schedule=one.name, reason=reason)
-            return replace(end, outcome=f"invalid: {error.message}"[:_LONGEST_OUTCOME])
+            return replace(_invalid(one, error.message, end.next_run_at), last_run_at=planned_at)
         except StoreError:
             return None
         if isinstance(submitted, Accepted):

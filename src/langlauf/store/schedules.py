@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from langlauf.domain.instant import Instant
-from langlauf.domain.schedule import PlannedRun, Schedule, ScheduleCounts, ScheduleEnd
+from langlauf.domain.schedule import PlannedRun, Schedule, ScheduleEnd
 
 
 class ScheduleStore(Protocol):
@@ -33,6 +33,3 @@ class ScheduleStore(Protocol):
 
     async def of_code(self) -> list[Schedule]:
         """Return the schedules that come with code."""
-
-    async def counts(self, *, late: Instant) -> ScheduleCounts:
-        """Return how many schedules there are, are paused, and have been due since before an instant."""

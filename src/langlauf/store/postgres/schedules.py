@@ -6,7 +6,7 @@ from typing import cast
 from msgspec.structs import astuple
 
 from langlauf.domain.instant import Instant, after
-from langlauf.domain.schedule import MOST_SCHEDULES, PlannedRun, Schedule, ScheduleCounts, ScheduleEnd
+from langlauf.domain.schedule import MOST_SCHEDULES, PlannedRun, Schedule, ScheduleEnd
 from langlauf.store.postgres.connection import DatabaseConnection
 from langlauf.store.postgres.pool import ReadPool
 from langlauf.store.rows import schedule_from
@@ -49,7 +49,3 @@ class PostgresSchedules:
 
     async def of_code(self) -> list[Schedule]:
         return [schedule_from(row) for row in await self._pool.rows("code_schedules")]
-
-    async def counts(self, *, late: Instant) -> ScheduleCounts:
-        [row] = await self._pool.rows("count_schedules", late)
-        return ScheduleCounts(*row)

@@ -6,7 +6,7 @@ from functools import partial
 from msgspec.structs import asdict
 
 from langlauf.domain.instant import Instant, after
-from langlauf.domain.schedule import MOST_SCHEDULES, PlannedRun, Schedule, ScheduleCounts, ScheduleEnd
+from langlauf.domain.schedule import MOST_SCHEDULES, PlannedRun, Schedule, ScheduleEnd
 from langlauf.store.rows import json_text, schedule_from
 from langlauf.store.sqlite.batch import StoreComponent
 from langlauf.store.sqlite.transaction import Transaction
@@ -61,7 +61,3 @@ class SqliteSchedules(StoreComponent):
 
     async def of_code(self) -> list[Schedule]:
         return [schedule_from(row) for row in await self._rows("code_schedules")]
-
-    async def counts(self, *, late: Instant) -> ScheduleCounts:
-        [row] = await self._rows("count_schedules", late=late)
-        return ScheduleCounts(*row)

@@ -66,6 +66,3 @@ WHERE EXISTS (SELECT 1 FROM (
 
 -- name: code_schedules
 SELECT org_id, name, analysis, input, cron, every_seconds, zone, overlap, missed, paused, notify, source, created_at, updated_at, next_run_at, last_run_at, last_outcome, last_job_id, claimed_until FROM schedules WHERE source = 'code'
-
--- name: count_schedules
-SELECT count(*), coalesce(sum(paused), 0), coalesce(sum(next_run_at <= :late), 0) FROM schedules

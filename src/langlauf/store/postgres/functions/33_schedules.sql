@@ -81,9 +81,6 @@ WHERE EXISTS (SELECT 1 FROM (
 -- query: code_schedules() RETURNS SETOF schedules
 SELECT * FROM schedules WHERE source = 'code';
 
--- query: count_schedules(late bigint) RETURNS TABLE (all_of_them bigint, paused bigint, overdue bigint)
-SELECT count(*), count(*) FILTER (WHERE one.paused), count(*) FILTER (WHERE one.next_run_at <= late) FROM schedules AS one;
-
 -- Of each analysis with planned runs the schedule whose run is the first, and how many there are.
 -- query: planned_analyses() RETURNS TABLE (analysis text, org_id text, name text, next_run_at bigint, schedules bigint)
 SELECT DISTINCT ON (one.analysis) one.analysis, one.org_id, one.name, one.next_run_at, count(*) OVER (PARTITION BY one.analysis)
