@@ -25,6 +25,7 @@ class RecordingJob(PlainJob):
     partials: list[dict[str, Any]] = field(default_factory=list)
     views: list[list[AnyView]] = field(default_factory=list)
     summaries: list[Any] = field(default_factory=list)
+    steps: list[str] = field(default_factory=list)
     #: stops with an error after so many computations, as a crash would
     crashes_after: int | None = None
 
@@ -49,6 +50,7 @@ class RecordingJob(PlainJob):
         """Keeps the snapshot as a store would give it back."""
         assert step
         assert progress is None
+        self.steps.append(step)
         self.partials.append(decode(encode(payload, _LARGEST)))
         self.summaries.append(summary)
         self.views.append(views_from(encode_views(views)))
@@ -58,13 +60,16 @@ class RecordingJob(PlainJob):
         """What an earlier job found."""
         return self.earlier(**match)
 
-    def progress(self, percent: float | None = None, step: str | None = None) -> None:
-        """Nothing to keep."""
+    def progress(self, percent: float | None = None, step: str | None = None) -> None:  # noqa: ARG002
+        """Keeps the step."""
+        self.steps.append(step or "")
 
     def chunks(self, items: Iterable[Item], step: str | None = None) -> Iterator[Item]:
         """Every item."""
         assert step
-        return iter(list(items))
+        known = list(items)
+        self.steps += [step.format(item) for item in known]
+        return iter(known)
 
 
 def shown_or_code(analysis: Callable[[], Result]) -> Result | str:

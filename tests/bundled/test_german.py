@@ -1,11 +1,15 @@
 """The bundled analyses in German: every title, description, field, choice, fact, step and view has a text."""
 
+import ast
+import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import langlauf.bundled
 from langlauf.analysis.payload import Result
 from langlauf.analysis.registry import Analysis
 from langlauf.bundled import app
@@ -16,6 +20,7 @@ from langlauf.bundled.address.data import configured_table
 from langlauf.bundled.address.views import views as address_views
 from langlauf.bundled.clustering import clustering
 from langlauf.bundled.ontology import ontology
+from langlauf.domain.errors import PermanentError
 from langlauf.domain.view import ChartView, MarkdownView, TableView, View
 from langlauf.ui.analysis_texts import AnalysisWords
 from langlauf.ui.formatting import in_words
@@ -113,3 +118,114 @@ def test_every_view_and_every_key_of_a_summary_is_translated(analysis: Analysis)
     assert len(texts) > 10
     assert [text for text in texts if _missing(_words(analysis), text)] == []
     assert set(made.payload["summary"]) <= {fact.key for fact in analysis.wording.facts}
+
+
+#: What raises an error with a text for people, and where that text is its first argument.
+_RAISERS = frozenset({"PermanentError", "TransientError", "table_error", "_bad", "_NotComparable"})
+
+
+def _spelled(node: ast.expr, names: Mapping[str, list[ast.expr]]) -> Iterator[str]:
+    """Every text that an expression can be, with a 7 for what comes from the input."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    elif isinstance(node, ast.JoinedStr):
+        parts = [[*_spelled(part, names)] for part in node.values]
+        yield from ("".join(chosen) for chosen in itertools.product(*parts))
+    elif isinstance(node, ast.FormattedValue):
+        chosen = isinstance(node.value, ast.IfExp) or (isinstance(node.value, ast.Name) and node.value.id in names)
+        yield from _spelled(node.value, names) if chosen else ["7"]
+    elif isinstance(node, ast.IfExp):
+        yield from (*_spelled(node.body, names), *_spelled(node.orelse, names))
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        for pair in itertools.product(_spelled(node.left, names), _spelled(node.right, names)):
+            yield "".join(pair)
+    elif isinstance(node, ast.Name):
+        yield from (text for known in names[node.id] for text in _spelled(known, names))
+    else:
+        yield "7"
+
+
+def _errors_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    names: dict[str, list[ast.expr]] = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign | ast.AugAssign):
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            texts = any(isinstance(one, ast.JoinedStr | ast.Constant) for one in (node.value, *_choices(node.value)))
+            if isinstance(target, ast.Name) and texts and (isinstance(node, ast.Assign) or target.id in names):
+                # An addition is another text: the last one with more behind it.
+                added = isinstance(node, ast.AugAssign)
+                said = ast.BinOp(names[target.id][-1], ast.Add(), node.value) if added else node.value
+                names.setdefault(target.id, []).append(said)
+    parameters = {one.arg for one in (*function.args.args, *function.args.kwonlyargs)}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _RAISERS:
+            text = node.args[0]
+            if not (isinstance(text, ast.Name) and text.id in parameters):  # its caller has the text
+                # Why a column is left out stands behind its name.
+                before = "7 " if node.func.id == "_NotComparable" else ""
+                yield from (before + one for one in _spelled(text, names))
+
+
+def _choices(node: ast.expr) -> list[ast.expr]:
+    return [node.body, node.orelse] if isinstance(node, ast.IfExp) else []
+
+
+@pytest.mark.parametrize(("analysis", "fewest"), [("address", 5), ("clustering", 30), ("ontology", 3)], ids=str)
+def test_every_error_is_translated(analysis: str, fewest: int) -> None:
+    """All that its modules can raise, with anything in place of what the input brings."""
+    known = app.registry.get(analysis)
+    assert known is not None
+    folder = Path(langlauf.bundled.__file__).parent / analysis
+    functions = [
+        node
+        for file in folder.glob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    texts = {text for function in functions for text in _errors_of(function)}
+    assert len(texts) >= fewest
+    assert sorted(text for text in texts if _missing(_words(known), text)) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"table": ""}, "Die Tabelle ist leer."),
+        ({"table": "a,b\n1\n"}, "Zeile 1 (Textzeile 2) hat 1 Zelle, die Kopfzeile 2."),
+        (
+            {"table": "a,b\n1,x\n2,y\n3,z\n", "columns": ["c"]},
+            'Die Tabelle hat keine Spalte "c"; sie hat "a", "b".',
+        ),
+        (
+            {"table": "a,id\n5,1\n5,2\n5,3\n5,4\n"},
+            'Keine Spalte lässt sich vergleichen: "a" hat in jeder Zeile denselben Wert; "id" nummeriert die Zeilen.',
+        ),
+        (
+            {"table": "a\n1\n2\n3\n", "k_min": 5, "k_max": 3},
+            "k_max ist 3 und k_min ist 5; k_max darf nicht kleiner sein.",
+        ),
+    ],
+    ids=lambda one: str(one)[:30],
+)
+def test_errors_of_a_table_read_well(values: dict[str, Any], said: str) -> None:
+    """As the analysis raises them, with rows, names and numbers in their places."""
+    known = app.registry.get("clustering")
+    assert known is not None
+    with pytest.raises(PermanentError) as raised:
+        clustering(RecordingJob(), **values)
+    assert _words(known).text(str(raised.value)) == said
+
+
+@pytest.mark.parametrize("analysis", ["clustering", "ontology"])
+def test_every_step_is_translated(analysis: str) -> None:
+    """As a run reports them."""
+    known, job = app.registry.get(analysis), RecordingJob()
+    assert known is not None
+    if analysis == "clustering":
+        clustering(job, _TABLE, k_max=3)
+    else:
+        ontology(job, _obo(2, range(2, 24), 7), previous=_obo(1, range(1, 20), 0))
+    steps = [step for step in job.steps if step]
+    assert len(steps) > 2
+    said = [step for step in steps if not step.removeprefix("k = ").isdigit()]  # the same in both languages
+    assert [step for step in said if _missing(_words(known), step)] == []

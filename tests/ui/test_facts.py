@@ -7,7 +7,7 @@ import pytest
 from msgspec import Raw
 from msgspec.structs import replace
 
-from langlauf import Job, Langlauf, Result, views
+from langlauf import Job, Langlauf, PermanentError, Result, views
 from langlauf.analysis.wording import Wording
 from langlauf.ui.analysis_texts import AnalysisWords
 from langlauf.ui.facts import ShownFact, result_facts, summary_facts
@@ -163,3 +163,30 @@ def test_a_page_shows_the_texts_of_an_analysis_in_german_and_previews_a_large_re
         form = assert_page(server.http.get("/?lang=de"))
         for text in ("Zählt alle Zeilen.", "Wie viele"):
             assert text in form.text, text
+
+
+@app.analysis(
+    title="Stumble", texts={"de": {"At {}": "Bei {}", "Row {} is missing.": "Zeile {} fehlt.", "noon": "Mittag"}}
+)
+async def stumble(job: Job) -> None:
+    """Stops half-way."""
+    await job.progress(10, "At noon")
+    await job.partial({"rows": 1})
+    raise PermanentError("Row 7 is missing.")
+
+
+def test_steps_and_errors_are_in_german_wherever_a_page_shows_them(tmp_path: Any) -> None:
+    """The job with its log and timeline, lists, inbox, the interim result, and the form of the next run."""
+    with live(tmp_path, app) as server:
+        job = server.wait(server.submit("stumble")["job_id"])
+        shown = [f"/jobs/{job['job_id']}", "/jobs", "/inbox", f"/results/{job['result_id']}", f"/?from={job['job_id']}"]
+        for path in shown:
+            made = assert_page(server.http.get(path, headers={"Accept-Language": "de"}))
+            assert "Zeile 7 fehlt." in made.text, path
+            # The line of the code and its trace stay as they are.
+            english = made.text.replace('PermanentError("Row 7 is missing.")', "")
+            assert "Row 7 is missing." not in english.replace("PermanentError: Row 7 is missing.", ""), path
+            assert "Row 7 is missing." in assert_page(server.http.get(path, headers={"Accept-Language": "en"})).text
+        log = server.http.get(shown[0], headers={"Accept-Language": "de"}).text.partition('id="part-events"')[2]
+        assert "<span>Bei Mittag</span>" in log
+        assert "At noon" not in log

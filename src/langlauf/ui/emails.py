@@ -58,7 +58,7 @@ class EmailWriter:
         return {
             **_heading(self._name(job, language), job.org_id, status, language),
             "facts": job_facts(job, self._analyses.title(job.analysis, language), language),
-            "error": failure_facts(job) if status == "failed" else None,
+            "error": failure_facts(job, words) if status == "failed" else None,
             "rows": glance.rows,
             "notes": notes if self._base else [*notes, language.plain("mail.no_link")],
             "link": f"{self._base}{place}" if self._base else None,
@@ -160,10 +160,10 @@ class SummaryFacts(msgspec.Struct, frozen=True):
     more: bool
 
 
-def failure_facts(job: JobRecord) -> FailureFacts:
+def failure_facts(job: JobRecord, words: AnalysisWords) -> FailureFacts:
     """Return the error of a job, cleaned, with a retry hint."""
     hint = job.retry_hint if job.retry_hint in _RETRY_HINTS else "none"
-    lines = first_lines(job.error_message or "", _MAX_LINE, _MAX_ERROR_LINES)
+    lines = first_lines(words.text(job.error_message or ""), _MAX_LINE, _MAX_ERROR_LINES)
     kept = job.partial_count > 0 and job.result_expired_at is None
     return FailureFacts(one_line(job.error_code or "", MAX_NAME), lines, hint, kept)
 

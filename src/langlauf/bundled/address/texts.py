@@ -14,6 +14,10 @@ FACTS: Final = (
     Fact(key="confidence", label="Certainty of the match (0 to 1)"),
     Fact(key="stages", label="Stages done"),
 )
+_NOT_RECOGNISED: Final = (
+    "In der Eingabe wurde kein Ort erkannt. Die Schreibweise prüfen und Ort und Land ergänzen, zum Beispiel "
+    "«Bundesplatz 3, 3005 Bern, Schweiz»."
+)
 ENGLISH: Final = {"Query": "Address or place"}
 GERMAN: Final = {
     "Locate an address": "Eine Adresse finden",
@@ -90,6 +94,23 @@ GERMAN: Final = {
     "Nearness of borders weighed": "Grenznähe bewertet",
     "Seasons of daylight weighed": "Jahreszeiten des Tageslichts bewertet",
     "Components combined": "Anteile zusammengefasst",
+    # errors
+    "The query holds no words. Send an address with the name of its town, such as “Bundesplatz 3, Bern”.": (
+        "Die Eingabe enthält keine Wörter. Eine Adresse mit dem Namen des Orts angeben, zum Beispiel "
+        "«Bundesplatz 3, Bern»."
+    ),
+    "No place called {} was found. Did you mean {}?": "Ein Ort namens {} wurde nicht gefunden. Ist {} gemeint?",
+    "The query names a country or a region but no place the gazetteer knows. Add the name of the town, then send it "
+    "again.": (
+        "Die Eingabe nennt ein Land oder eine Region, aber keinen Ort aus dem Ortsverzeichnis. Den Namen des Orts "
+        "ergänzen und noch einmal starten."
+    ),
+    "No place was recognised in the query. Check the spelling and add the town and the country, such as “Bundesplatz "
+    "3, 3005 Bern, Switzerland”.": _NOT_RECOGNISED,
+    "No place was recognised in the query. Check the spelling and add the town and the country, such as “Bundesplatz "
+    "3, 3005 Bern, Switzerland”. Places with fewer than {} people are not listed.": (
+        _NOT_RECOGNISED + " Orte mit weniger als {} Einwohnern sind nicht im Verzeichnis."
+    ),
     # views
     "Around {}": "Rund um {}",
     "Centre of population of {}": "Bevölkerungsmittelpunkt von {}",

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from langlauf.bundled.dependency import MISSING_PACKAGE, MISSING_PACKAGE_GERMAN
 from langlauf.domain.view import Fact
 
 FACTS: Final = (
@@ -67,6 +68,69 @@ GERMAN: Final = {
     "Reading the table": "Tabelle wird gelesen",
     "k = {}": "k = {}",
     "k = {} measured": "k = {} gemessen",
+    # errors
+    MISSING_PACKAGE: MISSING_PACKAGE_GERMAN,
+    "k_max is {} and k_min is {}; k_max must not be smaller.": (
+        "k_max ist {} und k_min ist {}; k_max darf nicht kleiner sein."
+    ),
+    "The method agglomerative takes at most {} rows, and the table has {}; use kmeans or gaussian.": (
+        "Die Methode agglomerative nimmt höchstens {} Zeilen, und die Tabelle hat {}; kmeans oder gaussian wählen."
+    ),
+    "Only {} rows differ, too few for {} clusters.": "Nur {} Zeilen sind verschieden, zu wenige für {} Gruppen.",
+    "No k gave groups that could be measured: {}": "Kein k ergab Gruppen, die sich messen liessen: {}",
+    "all rows fell into one.": "Alle Zeilen fielen in dieselbe.",
+    "The table is empty.": "Die Tabelle ist leer.",
+    "The table has a header and no rows.": "Die Tabelle hat eine Kopfzeile und keine Zeilen.",
+    "The table has more than {} rows.": "Die Tabelle hat mehr als {} Zeilen.",
+    "The table has {} columns; at most {} are taken.": "Die Tabelle hat {} Spalten; höchstens {} sind möglich.",
+    "The table has more than {} columns by row {}.": "Die Tabelle hat bis Zeile {1} mehr als {0} Spalten.",
+    "Row {} (line {}) has {}, the header has {}.": "Zeile {} (Textzeile {}) hat {}, die Kopfzeile {}.",
+    "Row {} (line {}) has {}, the first row has {}.": "Zeile {} (Textzeile {}) hat {}, die erste Zeile {}.",
+    "Row {} has {} cells, the first row has {}.": "Zeile {} hat {} Zellen, die erste Zeile {}.",
+    "1 cell": "1 Zelle",
+    "{} cells": "{} Zellen",
+    "The table cannot be read as CSV from line {} on: {}.": "Ab Textzeile {} ist die Tabelle nicht als CSV lesbar: {}.",
+    "Columns {} and {} are both called {}; names must differ.": (
+        "Die Spalten {} und {} heissen beide {}; Namen müssen verschieden sein."
+    ),
+    "Two columns are called {}; names must differ.": "Zwei Spalten heissen {}; Namen müssen verschieden sein.",
+    "The table begins like JSON and is none: {}.": "Die Tabelle beginnt wie JSON und ist keines: {}.",
+    "A table in JSON is a list of objects or a list of lists.": (
+        "Eine Tabelle in JSON ist eine Liste von Objekten oder eine Liste von Listen."
+    ),
+    "Row {} is no object, the first row is one.": "Zeile {} ist kein Objekt, die erste Zeile schon.",
+    "Row {} is no list, the first row is one.": "Zeile {} ist keine Liste, die erste Zeile schon.",
+    "Every row must be an object, or a list of 1 to {} cells.": (
+        "Jede Zeile muss ein Objekt sein oder eine Liste mit 1 bis {} Zellen."
+    ),
+    "Row {}, column {}: a cell is a number, a text, true, false or null.": (
+        "Zeile {}, Spalte {}: Eine Zelle ist eine Zahl, ein Text, true, false oder null."
+    ),
+    "The table has {} rows to compare, {} of them different; clusters need at least {} rows, 3 of them different.": (
+        "Die Tabelle hat {} Zeilen zum Vergleichen, davon {} verschiedene; Gruppen brauchen mindestens {} Zeilen, "
+        "davon 3 verschiedene."
+    ),
+    "The columns and their categories make {} features; at most {}.": (
+        "Die Spalten und ihre Kategorien ergeben {} Merkmale; höchstens {} sind möglich."
+    ),
+    "No column can be compared: {}.": "Keine Spalte lässt sich vergleichen: {}.",
+    "{}; {}": "{}; {}",
+    "{} is empty": "{} ist leer",
+    "{} is empty in {} of {} rows": "{} ist in {} von {} Zeilen leer",
+    "{} has the same value in every row": "{} hat in jeder Zeile denselben Wert",
+    "{} numbers the rows": "{} nummeriert die Zeilen",
+    "{} holds {} different texts": "{} enthält {} verschiedene Texte",
+    "The table has no column {}; did you mean {}?": "Die Tabelle hat keine Spalte {}; ist {} gemeint?",
+    "The table has no column {}; it has {}.": "Die Tabelle hat keine Spalte {}; sie hat {}.",
+    "Column {} holds {} different texts; at most {} can be compared.": (
+        "Die Spalte {} enthält {} verschiedene Texte; höchstens {} lassen sich vergleichen."
+    ),
+    "{}, column {}: {} is no number up to {}.": "{}, Spalte {}: {} ist keine Zahl bis {}.",
+    "{}, column {}: {} is no number up to {} ({} more cells of this column are none either).": (
+        "{}, Spalte {}: {} ist keine Zahl bis {} ({} weitere Zellen dieser Spalte auch nicht)."
+    ),
+    "Row {}": "Zeile {}",
+    "Row {} (line {})": "Zeile {} (Textzeile {})",
     # views
     "Why this k": "Warum dieses k",
     "**{} clusters** fit these rows best.": "**{} Gruppen** passen am besten zu diesen Zeilen.",

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from langlauf.bundled.dependency import MISSING_PACKAGE, MISSING_PACKAGE_GERMAN
 from langlauf.domain.view import Fact
 
 FACTS: Final = (
@@ -70,6 +71,12 @@ GERMAN: Final = {
     "Reading the previous version": "Frühere Version wird gelesen",
     "Namespace {}": "Namensraum {}",
     "Namespace {} compared": "Namensraum {} verglichen",
+    # errors
+    MISSING_PACKAGE: MISSING_PACKAGE_GERMAN,
+    "`{}` holds no [Term].": "`{}` enthält kein [Term].",
+    "`{}` has {} terms; at most {} are compared.": "`{}` hat {} Begriffe; höchstens {} werden verglichen.",
+    'Line {} of `{}` is no OBO: "" ({}).': "Zeile {} von `{}` ist kein OBO ({}).",
+    'Line {} of `{}` is no OBO: "{}" ({}).': "Zeile {} von `{}` ist kein OBO: «{}» ({}).",
     # views
     "Summary": "Zusammenfassung",
     "**{}**, version {}: {} terms.": "**{}**, Version {}: {} Begriffe.",
