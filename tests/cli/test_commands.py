@@ -78,6 +78,14 @@ def test_options_of_a_submission(langlauf: Commands) -> None:
     assert langlauf.json("submit", "value=1", *flags)["job_id"] == job["job_id"]
 
 
+def test_a_number_for_a_text_is_refused_with_the_quotes_that_the_shell_needs(langlauf: Commands) -> None:
+    """The word as it has to be typed; other mistakes are not explained that way."""
+    refused = langlauf.run("submit", "-a", "hang", "label=7", exit_code=2).stderr
+    assert "label must be a text" in refused
+    assert """7 was read as JSON; as a text it is written 'label="7"'""" in refused
+    assert "was read as JSON" not in langlauf.run("submit", "-a", "steps", "count=many", exit_code=2).stderr
+
+
 def test_status_for_people_and_for_machines(langlauf: Commands) -> None:
     """The same facts, once as lines and once as JSON."""
     job = langlauf.json("submit", "-a", "fail", "how=bug", "--wait", exit_code=1)

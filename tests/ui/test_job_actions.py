@@ -174,7 +174,9 @@ def test_the_input_is_shown_without_secrets(server: Live) -> None:
         ("chunked", {"parts": 4, "fail_at": 2}, "Change the input and run again", "2 finished parts are kept"),
         ("chunked", {"parts": 4, "fail_at": 1}, "Change the input and run again", "1 finished part is kept"),
         ("failing", {"how": "permanent"}, "Change the input and run again", ""),
-        ("failing", {"how": "transient"}, "Change the input and run again", ""),
+        ("failing", {"how": "transient"}, "Run again", ""),
+        ("failing", {"how": "bug"}, "Run again", ""),
+        ("failing", {"how": "unstorable"}, "Change the input and run again", ""),
         ("flaky", {}, "Resume", "1 finished part is kept"),
         ("mapped", {}, "Resume", "6 of 10 parts are kept: Resume does not compute them again."),
     ],
@@ -182,7 +184,7 @@ def test_the_input_is_shown_without_secrets(server: Live) -> None:
 def test_the_main_action_is_the_right_next_step(
     retrying: Live, analysis: str, values: dict[str, Any], main: str, kept: str
 ) -> None:
-    """Resume only where parts are kept, and first only where the error may pass; else the input is to be changed."""
+    """Resume where parts are kept and the error may pass; run again where the input is not to blame; else change it."""
     job = retrying.wait(retrying.submit(analysis, **values)["job_id"])
     assert job["status"] == "failed"
     response = retrying.http.get(f"/jobs/{job['job_id']}")
@@ -226,6 +228,15 @@ def _part(number: int) -> int:
     if number == 6:
         raise TransientError("the seventh cannot be reached")
     return number
+
+
+def test_a_bug_is_not_blamed_on_the_input(retrying: Live) -> None:
+    """The page says where the cause is, and shows it to those who may see it."""
+    job = retrying.wait(retrying.submit("failing", how="bug")["job_id"])
+    page = assert_page(retrying.http.get(f"/jobs/{job['job_id']}"))
+    assert "not in the input" in page.text
+    assert "permanent" not in page.text
+    assert "RuntimeError, raised in failing" in page.text
 
 
 def test_what_is_kept_is_said_wherever_it_can_be_resumed(retrying: Live) -> None:

@@ -70,7 +70,7 @@ def used_keys() -> set[str]:
     keys |= {f"problem.{code}.{part}" for code, part in product(PROBLEM_CODES, ("title", "means", "next"))}
     keys |= {f"result.kind.{kind}" for kind in ("partial", "final")}
     keys |= {f"field.where.{where}" for where in ("path", "query", "header")}
-    keys |= {f"hint.{hint}" for hint in ("retry_with_backoff", "check_input_and_retry", "none")}
+    keys |= {f"hint.{hint}" for hint in ("retry_with_backoff", "check_input_and_retry", "internal", "none")}
     keys |= {f"ending.canceled.{by}" for by in ("user", "system", "worker")}
     keys |= {f"tab.{tab}" for tab in ("all", *Status)}
     keys |= {f"range.{name}" for name in (*RANGES, ALL_TIME)}

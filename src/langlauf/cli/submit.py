@@ -1,6 +1,9 @@
 """`langlauf submit` and `run`: a new job from JSON, or from `name=value` words, whose value may be a file's text."""
 
 import json
+import os
+import shlex
+import subprocess
 from collections.abc import Callable
 from datetime import datetime
 from typing import IO, Any, NoReturn
@@ -9,8 +12,9 @@ import click
 
 from langlauf.cli.client_command import timeout_option, with_client
 from langlauf.cli.job_output import follow_new_job, print_new_job
-from langlauf.cli.options import duration_option, time_option
+from langlauf.cli.options import CommandError, ExitCode, duration_option, time_option
 from langlauf.client import Client, RemoteJob, SubmitOptions
+from langlauf.client.errors import BadRequest
 from langlauf.domain.job import PriorityClass
 
 
@@ -125,7 +129,26 @@ def _submit(
     values = {**_parse_object(input_text, input_file), **parse_words(words)}
     notify = {"webhook": notify_webhook, "email": notify_email, "language": notify_language}
     named = {name: value for name, value in notify.items() if value is not None}
-    return client.submit(analysis, values, options=options, notify=named)
+    try:
+        return client.submit(analysis, values, options=options, notify=named)
+    except BadRequest as error:
+        raise _with_quotes(error, words) or error from None
+
+
+def _with_quotes(error: BadRequest, words: tuple[str, ...]) -> CommandError | None:
+    """Return the error with the word as the shell needs it, where a text was wanted and a number or so was read."""
+    name = (error.field or "").rpartition(".")[2]
+    word = next((word for word in words if word.partition("=")[0] == name), "")
+    text = word.partition("=")[2]
+    if (
+        not word
+        or not error.message.rstrip(".").endswith("must be a text")
+        or isinstance(_parse_value(name, text), str)
+    ):
+        return None
+    quoted = f"{name}={json.dumps(text, ensure_ascii=False)}"
+    shown = subprocess.list2cmdline([quoted]) if os.name == "nt" else shlex.quote(quoted)
+    return CommandError(error.message, f"{text} was read as JSON; as a text it is written {shown}", code=ExitCode.USAGE)
 
 
 def _parse_object(text: str | None, file: IO[bytes] | None) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from langlauf.domain.redact import redact
 from langlauf.settings import Settings
 from langlauf.ui.analysis_texts import AnalysisTexts, AnalysisWords
 from langlauf.ui.facts import ShownFact, summary_facts
-from langlauf.ui.formatting import format_duration, local_time, zone_name
+from langlauf.ui.formatting import format_duration, local_time, retry_advice, zone_name
 from langlauf.ui.language import LANGUAGES, Language, load_language
 
 _MAX_SUBJECT = 150
@@ -141,7 +141,7 @@ _MAX_ROWS = 10
 #: In characters of JSON. A larger summary is left to the page.
 _MAX_SUMMARY = 4_096
 _MIN_SHOWN_WAIT = 60.0
-_RETRY_HINTS = frozenset({"retry_with_backoff", "check_input_and_retry"})
+_ADVICE = frozenset({"retry_with_backoff", "check_input_and_retry", "internal"})
 
 
 class FailureFacts(msgspec.Struct, frozen=True):
@@ -162,7 +162,8 @@ class SummaryFacts(msgspec.Struct, frozen=True):
 
 def failure_facts(job: JobRecord, words: AnalysisWords) -> FailureFacts:
     """Return the error of a job, cleaned, with a retry hint."""
-    hint = job.retry_hint if job.retry_hint in _RETRY_HINTS else "none"
+    advice = retry_advice(job)
+    hint = advice if advice in _ADVICE else "none"
     lines = first_lines(words.text(job.error_message or ""), _MAX_LINE, _MAX_ERROR_LINES)
     kept = job.partial_count > 0 and job.result_expired_at is None
     return FailureFacts(one_line(job.error_code or "", MAX_NAME), lines, hint, kept)

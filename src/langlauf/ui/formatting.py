@@ -9,7 +9,7 @@ import msgspec
 from markupsafe import Markup
 
 from langlauf.domain.instant import Instant, to_datetime
-from langlauf.domain.job import Phase
+from langlauf.domain.job import JobRecord, Phase
 from langlauf.domain.state import Status
 from langlauf.ui.language import Language
 
@@ -171,3 +171,8 @@ def event_payload(json_text: str) -> dict[str, Any]:
     """Return the payload of an event, or an empty dict where it is not an object."""
     value = msgspec.json.decode(json_text)
     return value if isinstance(value, dict) else {}
+
+
+def retry_advice(job: JobRecord) -> str:
+    """Return the last word of the text that says what to do after a failure: the job's hint, or by its code."""
+    return job.retry_hint or ("internal" if job.error_code == "internal" else "none")

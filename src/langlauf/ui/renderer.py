@@ -25,7 +25,7 @@ from langlauf.server.large_response import limit_response_memory, response_memor
 from langlauf.telemetry.log import log_store_failure
 from langlauf.ui.analysis_texts import AnalysisTexts
 from langlauf.ui.assets import Assets
-from langlauf.ui.formatting import local_time, machine_time, time_tag, zone_name
+from langlauf.ui.formatting import local_time, machine_time, retry_advice, time_tag, zone_name
 from langlauf.ui.language import LANGUAGES, load_language, preferred, quality, region_for
 from langlauf.ui.page_request import PageRequest, preferences_of
 
@@ -231,6 +231,7 @@ class PageRenderer:
             "asset": lambda name: request.root + self.assets.path(name),
             "org": request.org,
             "title_of": lambda name: self.analyses.title(name, request.language),
+            "retry_advice": retry_advice,
             "in_words_of": lambda name, text: self.analyses.words(name, request.language).text(text),
         }
         return self._templates.get_template(template).render({**shared, **values})
