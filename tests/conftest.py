@@ -4,8 +4,10 @@ import os
 from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
+import httpcore2
 import hypothesis
 import pytest
 
@@ -19,6 +21,9 @@ from tests.support.time_limit import time_limit
 
 #: Seconds for each of setup, test and teardown: many times what any takes alone on a quiet machine.
 LIMIT, LONG_LIMIT = 120, 900
+
+# Every new HTTP client loads all certificates of the system, which takes longer than most tests: once is enough.
+httpcore2.default_ssl_context = cache(httpcore2.default_ssl_context)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -15,17 +15,18 @@ def test_the_reference_has_every_operation(server: Live) -> None:
     """Each with its place, its summary, its parameters and its error codes; and the document itself."""
     made = assert_page(server.http.get("/docs"))
     ids = {attributes.get("id") for _, attributes in made.elements}
+    code, text, links = made.text_of("code"), made.text, set(made.links())
     document = server.http.get("/openapi.json").json()
     for path, methods in document["paths"].items():
-        assert path in made.text_of("code")
+        assert path in code
         for described in methods.values():
             assert f"op-{described['operationId']}" in ids
-            assert all(one["name"] in made.text_of("code") for one in described["parameters"])
+            assert all(one["name"] in code for one in described["parameters"])
     for operation in OPERATIONS:
-        assert operation.summary in made.text
+        assert operation.summary in text
         for codes in operation.all_problems().values():
-            assert {f"./problems/{code}" for code in codes} <= set(made.links())
-    assert "./openapi.json" in made.links()
+            assert {f"./problems/{code}" for code in codes} <= links
+    assert "./openapi.json" in links
 
 
 def test_the_reference_has_every_schema(server: Live) -> None:
