@@ -448,7 +448,7 @@ def test_idle_connections_make_room_for_new_ones(tmp_path: Path) -> None:
 
 def test_one_that_makes_room_is_gone_although_it_does_not_read(tmp_path: Path) -> None:
     """A part of its answer is still on its way: nobody waits for that longer than for any other client."""
-    with live(tmp_path, LANGLAUF_MAX_CONNECTIONS="2", LANGLAUF_LIMITS="write_seconds=2") as server:
+    with live(tmp_path, LANGLAUF_MAX_CONNECTIONS="2", LANGLAUF_LIMITS="write_seconds=10") as server:
         job = server.wait(server.submit("echo", query="x" * 20_000)["job_id"])
         server.http.close()
         with RawConnection(server.url, receive_buffer=4_096) as wire:

@@ -179,13 +179,19 @@ def test_a_standing_claim_respects_a_pause(harness: Harness) -> None:
         request = ClaimRequest(
             worker_id="w", slots=5, analyses=BOTH, lease_seconds=LEASE_SECONDS, max_running=100, limits={}
         )
-        waiting = asyncio.create_task(store.claim_next(request, idle))
+
+        async def handed_over() -> list[Claim]:
+            while not (found := (await store.claim_next(request, idle)).claims):
+                pass  # woken by the paused job, which is not handed over
+            return found
+
+        waiting = asyncio.create_task(handed_over())
         await store.pause(_pause())
         job = await accept(store, clock)
         other = await accept(store, clock, analysis="census")
         handed = await waiting
         stop.set()
-        assert [one.lease.job_id for one in handed.claims] == [other.job_id]
+        assert [one.lease.job_id for one in handed] == [other.job_id]
         assert (await read_job(store, job.job_id)).job.status is Status.QUEUED
 
     harness.run(body)
