@@ -6,11 +6,14 @@ import json
 import platform
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from langlauf import Job, Langlauf, TransientError
+from langlauf.domain.code import CodeVersion
+from langlauf.worker import worker
 from tests.http.test_errors import assert_problem
 from tests.support.live import Live, live
 
@@ -129,6 +132,36 @@ def test_the_same_address_gives_a_bare_document_to_those_who_ask_for_one(served:
         assert answer.json()["provenance"]["job_id"] == job["job_id"]
     described = served.http.get("/openapi.json").json()["paths"]["/analyze/results/{result_id}/provenance"]
     assert kind in described["get"]["responses"]["200"]["content"]
+
+
+def test_the_document_describes_what_it_has(served: Live) -> None:
+    """Every field that is described is there, and every field of a source and an attempt is described."""
+    schema = served.http.get("/openapi.json").json()["components"]["schemas"]["ProvenanceResponse"]
+    described = schema["properties"]["provenance"]["properties"]
+    facts = _provenance(served, served.wait(served.submit("other", region="described")["job_id"])["result_id"])
+    assert set(described) <= set(facts)
+    assert set(described["code"]["properties"]) == set(facts["code"])
+    assert set(described["attempts"]["items"]["properties"]) == set(facts["attempts"][0])
+    assert set(described["sources"]["items"]["properties"]) == {"name", "version", "hash", "url"}
+
+
+def test_a_worker_says_again_which_code_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What retention removed while the worker was cut off from the store comes back with its next jobs."""
+    monkeypatch.setattr(worker, "_SAVE_CODES_SECONDS", 0.0)
+    app = Langlauf()
+    app.analysis(other)
+    with live(tmp_path, app) as server:
+        first = server.wait(server.submit("other", region="BE")["job_id"])
+        known = _provenance(server, first["result_id"])["code"]
+        assert server.app.runtime is not None
+        workers: Any = server.app.runtime.store.workers
+        key = CodeVersion(**known).key
+        server.run(workers._change(lambda tx: tx.run("prune_code", code=key, before=2**62)))
+        assert _provenance(server, first["result_id"])["code"] is None
+        second = server.wait(server.submit("other", region="ZH")["job_id"])
+        third = server.wait(server.submit("other", region="AG")["job_id"])
+        assert _provenance(server, third["result_id"])["code"] == known
+        assert _provenance(server, second["result_id"])["code"] == known
 
 
 def test_it_is_the_orgs_own(served: Live) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 
 from langlauf.api.request_schemas import KeyScope
+from langlauf.domain.code import CodeVersion
 from langlauf.domain.delivery import ChannelName, DeliveryStatus, Subject
 from langlauf.domain.errors import RetryHint
 from langlauf.domain.event import ActorType, EventType
@@ -14,6 +15,7 @@ from langlauf.domain.job import Count, Name, Phase, Seconds, VisibleJob
 from langlauf.domain.result import ResultKind
 from langlauf.domain.schedule import Missed, RunOverlap, ScheduleName, ScheduleSource
 from langlauf.domain.state import Status
+from langlauf.domain.trail import Source
 from langlauf.domain.view import MOST_VIEWS, VIEW_KINDS
 from langlauf.problems import FieldError
 from langlauf.service.webhooks import EndpointHealth
@@ -253,3 +255,43 @@ class AttemptOut(msgspec.Struct, kw_only=True):
     status_code: int | None
     error: str | None
     reply: str | None
+
+
+def _texts(*names: str) -> dict[str, Any]:
+    return {name: {"type": ["string", "null"]} for name in names}
+
+
+#: What a provenance has beyond the fields of its job; a PROV document has none of it.
+_PROVENANCE: dict[str, Any] = {
+    "result_sha256": {"type": ["string", "null"], "description": "Of the stored JSON text."},
+    "code": {
+        "type": ["object", "null"],
+        "description": "The code of the last attempt, and what it ran on.",
+        "properties": _texts(*CodeVersion.__struct_fields__),
+    },
+    "input_hash": {"type": "string", "description": "SHA-256 of the analysis and its input."},
+    "sources": {
+        "type": "array",
+        "description": "What the function declared.",
+        "items": {"type": "object", "properties": _texts(*Source.__struct_fields__)},
+    },
+    "sources_complete": {"type": "boolean", "description": "Whether all that it declared is kept."},
+    "attempts": {
+        "type": "array",
+        "description": "Every attempt; of a reused result those of the run that it is taken from.",
+        "items": {
+            "type": "object",
+            "properties": {
+                "attempt": {"type": "integer"},
+                **_texts("started_at", "ended_at", "outcome", "why", "host", "version"),
+            },
+        },
+    },
+    "resumed_from": {
+        "type": ["object", "null"],
+        "description": "The job whose finished chunks were not computed again, and how many.",
+        "properties": {"job_id": {"type": "string"}, "chunks": {"type": "integer"}},
+    },
+    "citation": {"type": "string", "description": "A line to cite it by."},
+}
+Provenance = Annotated[dict[str, Any], msgspec.Meta(extra_json_schema={"properties": _PROVENANCE})]

@@ -1,7 +1,7 @@
 """Response bodies: each wraps records and says `ok`. The same structs make the OpenAPI document."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -19,6 +19,7 @@ from langlauf.api.record_schemas import (
     KeyOut,
     NotificationOut,
     PauseOut,
+    Provenance,
     ScheduleOut,
     SnapshotOut,
     Views,
@@ -179,7 +180,7 @@ class KeysResponse(ApiResponse, kw_only=True):
 class ProvenanceResponse(ApiResponse, kw_only=True):
     """How a snapshot came about, or the same as a document of W3C PROV-JSON."""
 
-    provenance: dict[str, Any]
+    provenance: Provenance
 
 
 class PauseResponse(ApiResponse, kw_only=True):

@@ -29,6 +29,12 @@ _STARTED = datetime(2026, 3, 2, 9, 30, 1, tzinfo=UTC)
 _FINISHED = datetime(2026, 3, 2, 9, 30, 4, tzinfo=UTC)
 _RESULT = {"found": 3}
 _ANSWER: dict[str, Any] = {"request_id": _REQUEST_ID}
+_PROVENANCE: dict[str, Any] = {
+    "analysis": "address",
+    "code": None,
+    "sources": [{"name": "Gazetteer", "version": "2026-03", "hash": None, "url": "https://example.org/gazetteer"}],
+    "sources_complete": True,
+}
 
 
 def answer_examples(kind: type[msgspec.Struct], prefix: str) -> Document:
@@ -69,7 +75,7 @@ def _answers(prefix: str) -> dict[str, msgspec.Struct]:
         "keys": responses.KeysResponse(**_ANSWER, keys=[records.KeyOut(**_key())]),
         "made": responses.CreatedKeyResponse(**_ANSWER, **_key(), key=f"{_KEY_ID}_…"),
         "revoked": responses.KeyResponse(**_ANSWER, **{**_key(), "revoked_at": _FINISHED}),
-        "provenance": responses.ProvenanceResponse(**_ANSWER, provenance={"analysis": "address", "code": None}),
+        "provenance": responses.ProvenanceResponse(**_ANSWER, provenance=_PROVENANCE),
         "paused": responses.PauseResponse(**_ANSWER, pause=_pause()),
         "resumed": responses.ResumeResponse(**_ANSWER, resumed=True),
         **schedule_answers(_ANSWER, JOB_ID, done),
