@@ -7,13 +7,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from langlauf import Job, Langlauf, PermanentError, PlainJob, TransientError
+from langlauf import Job, Langlauf, PermanentError, PlainJob, TransientError, source
 from tests.support.plain_app import Flaky, cube, note, square
 from tests.support.processes import parent
 
 
 def place_of(item: int) -> dict[str, int]:
     """Says where it ran: its process, and the worker that started that one's supervisor."""
+    source("Places", version="1")
     time.sleep(0.05)
     return {"item": item, "pid": os.getpid(), "worker": parent(parent(os.getpid()))}
 

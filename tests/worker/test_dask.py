@@ -20,6 +20,7 @@ from langlauf.auth.caller import internal_caller
 from langlauf.bootstrap import Runtime
 from langlauf.domain.job import Accepted, JobRecord
 from langlauf.domain.state import Status
+from langlauf.domain.trail import Source, sources_in
 from langlauf.worker.dask import chunk_server, executor
 from langlauf.worker.dask.executor import DaskSession
 from tests.support.certificates import make_certificate
@@ -44,7 +45,7 @@ def _run(cluster: DaskCluster, folder: Path, body: Body, **environment: str) -> 
 
 @pytest.mark.parametrize("analysis", ["maps", "maps_plainly"])
 def test_values_come_in_the_order_of_the_items(cluster: DaskCluster, tmp_path: Path, analysis: str) -> None:
-    """From processes beside the cluster's workers, also where there are more items than are under way at once."""
+    """From processes beside the cluster's workers, with their sources; also more items than are under way."""
 
     async def body(app: Langlauf, runtime: Runtime) -> None:
         view = await done(app, runtime, analysis, function="place_of", items=[*range(30)])
@@ -54,6 +55,8 @@ def test_values_come_in_the_order_of_the_items(cluster: DaskCluster, tmp_path: P
         assert {value["worker"] for value in found} <= workers
         assert not {value["pid"] for value in found} & workers
         assert (await kinds(runtime, view.job.job_id)).count("job.progress") >= 2
+        trail = await runtime.store.tenant(ORG).trail(view.job.job_id)
+        assert sources_in(trail) == [Source(name="Places", version="1")]
 
     _run(cluster, tmp_path, body)
 
