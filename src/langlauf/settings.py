@@ -143,9 +143,9 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
         Setting("metrics_orgs", "LANGLAUF_METRICS_ORGS", False, read_switch, "switch", "Whether /metrics names the orgs with most waiting and running jobs."),
     ),
     "Client commands": (
-        Setting("url", "LANGLAUF_URL", "http://127.0.0.1:8080", read_text, "URL", "The server that client commands talk to."),
-        Setting("org", "LANGLAUF_ORG", "default-org", read_text, "name", "The org of client commands."),
-        Setting("key", "LANGLAUF_KEY", None, read_text, "secret", "The API key of client commands."),
+        Setting("url", "LANGLAUF_URL", "http://127.0.0.1:8080", read_text, "URL", "The server to talk to."),
+        Setting("org", "LANGLAUF_ORG", "default-org", read_text, "name", "The org to act for."),
+        Setting("key", "LANGLAUF_KEY", None, read_text, "secret", "The API key to send."),
     ),
 }  # fmt: skip
 SETTINGS: tuple[Setting, ...] = tuple(setting for group in GROUPS.values() for setting in group)

@@ -40,7 +40,7 @@ def _parse_since(_: click.Context, __: click.Parameter, value: str | None) -> fl
 def deliveries(
     delivery: str | None, endpoint: str | None, job: str | None, status: DeliveryStatus | None, limit: int, **flags: Any
 ) -> None:
-    """List webhooks and mails, newest first; or one of them, with every attempt to send it."""
+    """List webhooks and mails, newest first. With DELIVERY, that one and every attempt to send it."""
     if delivery is not None:
         _print_delivery(delivery, flags)
         return
@@ -66,7 +66,7 @@ def deliveries(
 @click.option("--since", callback=_parse_since, metavar="TIME", help="Of those, only newer ones: 2h, or a time.")
 @org_store_options
 def replay(delivery: str | None, endpoint: str | None, since: float | Instant | None, **flags: Any) -> None:
-    """Send again with the same ids: one delivery, or all that an endpoint did not accept."""
+    """Send deliveries again, with the same ids. One DELIVERY, or all that an endpoint did not accept."""
     if (delivery is None) == (endpoint is None):
         raise click.UsageError("Give a DELIVERY, or --endpoint.")
     if since is not None and endpoint is None:

@@ -201,12 +201,12 @@ def cancel(
 
 @click.command()
 @_job
-@click.option("--no-resume", is_flag=True, help="Compute finished chunks again.")
+@click.option("--no-resume", is_flag=True, help="Compute finished parts again.")
 @click.option("--watch", is_flag=True, help="Follow the new job and print its result.")
 @timeout_option
 @with_client
 def retry(client: Client, job_id: str, *, no_resume: bool, watch: bool, timeout: float | None, as_json: bool) -> None:
-    """Submit a job again that has ended. The new job starts with its finished chunks; its id is printed."""
+    """Run an ended job again, as a new job. It starts with the finished parts of the old one; its id is printed."""
     if timeout is not None and not watch:
         raise click.UsageError("--timeout needs --watch.")
     job = find_job(client, job_id).retry(resume=not no_resume)
@@ -221,7 +221,7 @@ def retry(client: Client, job_id: str, *, no_resume: bool, watch: bool, timeout:
 @click.option("--prov", is_flag=True, help="As a document of W3C PROV-JSON.")
 @with_client
 def provenance(client: Client, job_id: str, *, prov: bool, as_json: bool) -> None:
-    """Show how the newest result of a job came about: input, code, attempts, and what it was taken from."""
+    """Show how the newest result of a job came about. Its input, code, attempts and sources."""
     state = client.job(job_id).status()
     if state.result_id is None:
         raise _no_result(state)

@@ -108,7 +108,7 @@ def remove(address: str, **flags: Any) -> None:
 @_address
 @org_store_options
 def unsubscribe(address: str, **flags: Any) -> None:
-    """Send no more mail of the org to an address, at its owner's request."""
+    """Stop the org's mail to an address. At its owner's request; `subscribe` undoes it."""
     changed = _change(address, "unsubscribed", flags, wanted=True)
     _print_change(address, flags, "gets no more mail." if changed else "had unsubscribed already.", changed=changed)
 
@@ -117,7 +117,7 @@ def unsubscribe(address: str, **flags: Any) -> None:
 @_address
 @org_store_options
 def subscribe(address: str, **flags: Any) -> None:
-    """Send mail of the org to an unsubscribed address again, at its owner's request."""
+    """Undo `unsubscribe`. Only at the request of the address's owner."""
     changed = _change(address, "unsubscribed", flags, wanted=False)
     _print_change(address, flags, "gets mail again." if changed else "had not unsubscribed.", changed=changed)
 
@@ -125,7 +125,7 @@ def subscribe(address: str, **flags: Any) -> None:
 @mail.command("list")
 @org_store_options
 def list_(**flags: Any) -> None:
-    """List the addresses on the list, and those that have unsubscribed."""
+    """List allowed and unsubscribed addresses."""
     listed: list[MailMark] = run_for_org(lambda store, settings, org: MailReceivers(store, settings).marks(org), flags)
     if flags["as_json"]:
         print_json([{"address": one.address, "mark": one.mark, "at": to_datetime(one.at)} for one in listed])

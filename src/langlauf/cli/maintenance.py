@@ -96,7 +96,10 @@ def _migrate_postgres(place: PostgresLocation) -> tuple[int, list[str]]:
 @store_option
 @json_option
 def verify(store: str | None, as_json: bool) -> None:
-    """Check every invariant of a store. Safe beside a running server. Exit 0: valid, 1: violated, 2: not checked."""
+    """Check that a store follows all its rules.
+
+    Safe beside a running server. Exit 0: it does, 1: it does not, 2: could not be checked.
+    """
     try:
         settings = settings_for(store)
         place = place_for(settings)
@@ -143,9 +146,10 @@ def blobs() -> None:
 @blobs.command("take-over")
 @store_option
 def take_over(store: str | None) -> None:
-    """Make the store the owner of its blobs, if the previous owner is gone or not used any more.
+    """Make the store the owner of its blobs.
 
-    Two stores that use the same blobs would delete what the other still needs.
+    Only if the previous owner is gone or not used any more: two stores that use the same blobs would delete what the
+    other still needs.
     """
     previous, now = run_on_store(settings_for(store), lambda opened: opened.blobs.take_over())
     click.echo(f"the blobs belong to the store {now}")

@@ -18,7 +18,10 @@ _analysis = click.argument("analysis", metavar="ANALYSIS")
 @time_option("--until", "When it ends by itself: tomorrow 6:00, 18:30, 2h, 2027-01-31 18:00, or RFC 3339.")
 @with_client
 def pause(client: Client, analysis: str, *, because: str, until: datetime | None, as_json: bool) -> None:
-    """Pause an analysis: no job of it starts. Of one org with --org, else of all. Running jobs go on, new ones wait."""
+    """Pause an analysis: none of its jobs start.
+
+    For all orgs, or for one with --org. Running jobs go on, new ones wait.
+    """
     held = client.pause(analysis, because=because, until=until, all_orgs=not client.names_org())
     if as_json:
         print_json(held)
@@ -33,7 +36,7 @@ def pause(client: Client, analysis: str, *, because: str, until: datetime | None
 @_analysis
 @with_client
 def resume(client: Client, analysis: str, *, as_json: bool) -> None:
-    """End the pause of an analysis. Of one org with --org, else of all. A repeat changes nothing."""
+    """End the pause of an analysis. For all orgs, or for one with --org. A repeat changes nothing."""
     ended = client.resume(analysis, all_orgs=not client.names_org())
     if as_json:
         print_json({"resumed": ended})

@@ -17,7 +17,7 @@ _schedule = click.argument("schedule", metavar="SCHEDULE")
 
 @click.group("schedules")
 def schedules() -> None:
-    """Schedules of an org: an analysis runs at times of a zone, or at an interval. SCHEDULE is a name."""
+    """Run analyses at times of a zone, or at an interval. SCHEDULE is a name."""
 
 
 @schedules.command("add")
@@ -27,10 +27,16 @@ def schedules() -> None:
 @duration_option("--every", "An interval instead.")
 @click.option("--zone", default="UTC", metavar="ZONE", help="The time zone, such as Europe/Zurich.")
 @click.option(
-    "--overlap", type=click.Choice(["skip", "queue"]), default="skip", help="While the last run has not ended."
+    "--overlap",
+    type=click.Choice(["skip", "queue"]),
+    default="skip",
+    help="Where the last run has not ended: leave the next one out, or queue it.",
 )
 @click.option(
-    "--missed", type=click.Choice(["once", "none", "all"]), default="once", help="After a time without a server."
+    "--missed",
+    type=click.Choice(["once", "none", "all"]),
+    default="once",
+    help="Of the times that passed without a server: run once, none or all.",
 )
 @click.option("--paused", is_flag=True, help="Add it without starting it.")
 @click.option("--notify-email", metavar="ADDRESS", help="E-mail address that gets a mail at each end.")

@@ -33,7 +33,10 @@ _SUBMISSION_OPTIONS: tuple[Callable[[Callable[..., None]], Callable[..., None]],
         "--input-file", type=click.File("rb"), metavar="FILE", help="The same from a file; - is standard input."
     ),
     click.option(
-        "--priority", type=click.Choice(["default", "expedite"]), default="default", help="The queue it waits in."
+        "--priority",
+        type=click.Choice(["default", "expedite"]),
+        default="default",
+        help="expedite goes first.",
     ),
     duration_option("--timeout-seconds", "Time limit of an attempt."),
     click.option(

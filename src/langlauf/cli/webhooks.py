@@ -108,7 +108,7 @@ def enable(endpoint: str, **flags: Any) -> None:
 @_endpoint
 @org_store_options
 def disable(endpoint: str, **flags: Any) -> None:
-    """Send nothing to an endpoint until it is enabled; its pending deliveries are dropped."""
+    """Send nothing to an endpoint until enabled. Its pending deliveries are dropped."""
     changed, _ = _set_enabled(endpoint, flags, enabled=False)
     if not flags["as_json"]:
         print_note(f"{changed.endpoint_id} is disabled.")
@@ -155,7 +155,7 @@ def test(endpoint: str, **flags: Any) -> None:
 @webhooks.command("secret")
 @org_store_options
 def secret(**flags: Any) -> None:
-    """Print an org's own secret, which signs requests to URLs that its jobs name; it does not change."""
+    """Print an org's own secret. It signs requests to URLs that jobs name, and does not change."""
 
     async def use(endpoints: WebhookService, org: str) -> list[str]:
         return endpoints.org_secrets(org)
