@@ -94,6 +94,17 @@ def test_status_for_people_and_for_machines(langlauf: Commands) -> None:
     assert langlauf.json("status", job["job_id"])["status"] == "failed"
 
 
+def test_what_a_retry_need_not_compute_again_is_said(langlauf: Commands) -> None:
+    """In the status and after the end; a job without parts has no such line."""
+    job = langlauf.json("submit", "-a", "halfway", "--wait", exit_code=1)
+    kept = f"{job['kept_parts']} of 3"
+    assert (job["kept_parts"], job["total_parts"]) == (2, 3)
+    assert f"Kept parts    {kept}" in langlauf.run("status", job["job_id"]).stdout
+    assert f"does not compute again: {kept}" in langlauf.run("watch", job["job_id"], exit_code=1).stderr
+    other = langlauf.json("submit", "-a", "fail", "how=bug", "--wait", exit_code=1)
+    assert "Kept parts" not in langlauf.run("status", other["job_id"]).stdout
+
+
 def test_watch_json_is_the_final_state(langlauf: Commands) -> None:
     """A machine that watches gets the end as one document."""
     assert langlauf.json("watch", langlauf.submit("value=1"))["result"]["value"] == 1

@@ -1,5 +1,7 @@
 """The outbox: it fills itself with every change, hands messages out fairly, and notes once what became of each."""
 
+import asyncio
+import itertools
 from typing import Any
 
 import msgspec
@@ -186,6 +188,23 @@ def test_a_running_job_gets_a_receiver(harness: Harness) -> None:
         assert await store.tenant(ORG).subscriptions(job_id) == (MAIL, HOOK)
         mails = [one for one in await outbox(store) if one.channel == "email"]
         assert [(one.target, facts(one)["language"]) for one in mails] == [(MAIL.target, "de")]
+
+    harness.run(body)
+
+
+def test_an_address_that_comes_with_the_end_is_kept_or_refused(harness: Harness) -> None:
+    """Whichever is first: an address that was accepted gets its mail, and one that was refused gets none."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        made = [await started(store, clock) for _ in range(20)]
+        ids = [one.lease.job_id for one in made]
+        ends = (store.record(one.lease, Completed(result_id=new_id(), payload="{}")) for one in made)
+        asked = (store.deliveries.subscribe(ORG, job_id, MAIL) for job_id in ids)
+        pairs = itertools.chain.from_iterable(zip(ends, asked, strict=True))
+        answers = (await asyncio.gather(*pairs))[1::2]
+        mailed = {one.job_id for one in await outbox(store)}
+        assert mailed == {job_id for job_id, kept in zip(ids, answers, strict=True) if kept}
+        assert None not in answers
 
     harness.run(body)
 

@@ -62,6 +62,18 @@ async def large(_: Job, size: int = 300_000) -> str:
     return "x" * size
 
 
+@app.analysis(max_retries=0)
+async def halfway(job: Job) -> None:
+    """Finishes two of three parts."""
+    await job.map(_part, [1, 2, 3])
+
+
+def _part(number: int) -> int:
+    if number == 3:
+        raise ConnectionError("the third cannot be reached")
+    return number
+
+
 async def _square(number: int) -> int:
     return number * number
 

@@ -89,7 +89,12 @@ def _other_method(asked: str, methods: set[str]) -> Response:
     """Answer OPTIONS with the methods of a path; raise 405 for any other method."""
     allow = {"Allow": ", ".join(sorted(methods | {"OPTIONS"}))}
     if asked != "OPTIONS":
-        raise Problem(405, "method_not_allowed", "This address does not know that method.", headers=allow)
+        raise Problem(
+            405,
+            "method_not_allowed",
+            "This address does not know that method; the header Allow lists those it knows.",
+            headers=allow,
+        )
     return Response(status_code=204, headers={**allow, "Cache-Control": "no-store"})
 
 

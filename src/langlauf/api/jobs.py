@@ -207,7 +207,9 @@ class JobHandlers:
         job_id = request.path_params["job_id"]
         done = await self._services.control.cancel(caller, job_id, sent.reason)
         if isinstance(done, NotCancelable):
-            raise Problem(409, "not_cancelable", f"{done.view.job.analysis} was registered as not cancelable.")
+            raise Problem(
+                409, "not_cancelable", f"{done.view.job.analysis} was registered as not cancelable; wait for its end."
+            )
         if done is None:
             raise not_found()
         # Read again, so that job and events are consistent: a worker may have written the end meanwhile.

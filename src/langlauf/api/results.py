@@ -141,7 +141,7 @@ class ResultHandlers:
             raise not_found()
         if found.delivered.snapshot.removed_at is not None:
             when = found.delivered.snapshot.removed_at
-            message = f"Retention removed this result at {to_text(when)}."
+            message = f"Retention removed this result at {to_text(when)}; retry its job to compute it again."
             raise Problem(410, "expired", message, job_id=found.job.job_id, expired_at=to_datetime(when))
         return found
 
