@@ -16,7 +16,9 @@ from langlauf.domain.code import CodeVersion
 from langlauf.worker import worker
 from tests.http.test_errors import assert_problem
 from tests.support.live import Live, live
+from tests.support.store_kinds import store_under_test
 
+pytestmark = pytest.mark.both_stores
 FAILED: set[str] = set()
 
 
@@ -34,12 +36,17 @@ async def other(job: Job, region: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+def served(store_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """A server with a versioned analysis and one without a version."""
+    FAILED.clear()
     app = Langlauf()
     app.analysis(version="2026.3", reuse="7d")(survey)
     app.analysis(other)
-    with live(tmp_path_factory.mktemp("provenance"), app, LANGLAUF_RETRY_BASE="0.01") as server:
+    folder = tmp_path_factory.mktemp("provenance")
+    with (
+        store_under_test(store_kind, folder) as bed,
+        live(folder, app, LANGLAUF_STORE=bed.place, LANGLAUF_RETRY_BASE="0.01") as server,
+    ):
         yield server
 
 
