@@ -188,6 +188,10 @@ def test_maps_and_charts_say_what_they_show_to_pointer_and_keyboard(tab: OpenTab
     assert_accessible(page)
     page.get_by_role("tab", name="Levels", exact=True).click()
     bar = page.locator(".chart-wide .tip").first
+    bar.locator("rect").hover()
+    expect(bar.locator("text")).to_have_css("opacity", "1")
+    page.mouse.move(0, 0)
+    expect(bar.locator("text")).to_have_css("opacity", "0")
     bar.focus()
     expect(bar.locator("text")).to_have_css("opacity", "1")
     expect(bar).to_have_attribute("aria-label", re.compile("City: .*Level"))
