@@ -31,6 +31,7 @@ def test_a_key_is_printed_once_and_kept_as_a_hash(tmp_path: Path) -> None:
     text = made.stdout.removesuffix("\n")
     assert KEY.fullmatch(text)
     assert text not in made.stderr
+    assert all(word in made.stderr for word in ("--scope admin", "--scope debug", "API_AUTH_TOKEN"))
     listed = run_command("keys", "list", "--store", str(store))
     assert text[:16] in listed.stdout
     assert text not in listed.stdout
@@ -112,7 +113,12 @@ def test_keys_beside_a_running_server(tmp_path: Path) -> None:
         assert httpx2.get(address, trust_env=False).status_code == 401
         assert run_command("jobs", "--url", server.url).returncode == 6
         assert run_command("jobs", "--url", server.url, "--key", made["key"]).returncode == 0
-        assert run_command("jobs", "--url", server.url, "--key", made["key"], "--org", "other").returncode == 6
+        of_other = run_command("jobs", "--url", server.url, "--key", made["key"], "--org", "other")
+        assert (of_other.returncode, "leave out --org" in of_other.stderr) == (6, True)
+        pause = ("pause", "sleep", "--because", "x", "--url", server.url, "--key")
+        assert "keys create --org ORG --scope read --scope admin" in run_command(*pause, made["key"]).stderr
+        admin = _json("keys", "create", "--org", "acme", "--scope", "admin", "--store", str(store))["key"]
+        eventually(lambda: "name it with --org" in run_command(*pause, admin).stderr)
         _json("keys", "revoke", made["key_id"], "--store", str(store))
         eventually(lambda: httpx2.get(address, headers=bearer(made["key"]), trust_env=False).status_code == 401)
         assert run_command("jobs", "--url", server.url, "--key", made["key"]).returncode == 6

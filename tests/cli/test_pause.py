@@ -32,7 +32,11 @@ def test_an_analysis_is_paused_and_resumed(langlauf: Commands, client: Client) -
 
 def test_what_cannot_be_paused(langlauf: Commands) -> None:
     """Exit code 4 for an unknown analysis, 2 without a reason or with a time that is none."""
-    langlauf.run("pause", "nothing", "--because", "x", exit_code=4)
+    unknown = langlauf.run("pause", "nothing", "--because", "x", exit_code=4)
+    assert "known are" in unknown.stderr
+    assert "langlauf jobs" not in unknown.stderr
+    assert "all orgs" in langlauf.run("pause", "--help").stdout
+    assert "default-org" not in langlauf.run("pause", "--help").stdout
     langlauf.run("pause", "nothing", exit_code=2)
     langlauf.run("pause", "nothing", "--because", "x", "--until", "teatime", exit_code=2)
 

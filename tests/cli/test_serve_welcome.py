@@ -26,4 +26,4 @@ def test_keys_without_an_operator_are_told(
         _welcome("http://127.0.0.1:8080", app)
 
     run(Langlauf(), tmp_path, body, **({"API_AUTH_TOKEN": token} if token else {}))
-    assert ("no key can read /metrics" in capsys.readouterr().err) is told
+    assert ("no key can read /metrics or see all orgs" in capsys.readouterr().err) is told

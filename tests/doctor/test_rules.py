@@ -297,7 +297,9 @@ def test_keys_without_an_operator_are_told(either: CheckedStore) -> None:
     either.use(lambda store: KeyService(store.access, store.clock).create("org-a"))
     found = either.examine()
     assert found.wrong == {"operator_token": "warning"}
-    assert "/metrics" in found.findings["operator_token"]["seen"]
+    seen = found.findings["operator_token"]["seen"]
+    assert "/metrics" in seen
+    assert "start it again" in seen
     assert either.examine(API_AUTH_TOKEN="a-long-token").wrong == {}
 
 

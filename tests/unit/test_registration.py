@@ -96,6 +96,30 @@ def test_a_default_must_fit_its_type() -> None:
         Langlauf().analysis(bad)
 
 
+def test_a_collection_may_be_a_default() -> None:
+    """It is in the schema and in the stored input as any other, and each input has a copy of its own."""
+
+    async def mean(
+        job: Job,
+        prices: list[float] = [1.0, 2.0],  # noqa: B006 - the case
+        tags: Places | None = ["a"],  # noqa: B006
+        of: set[int] = {3},  # noqa: B006
+    ) -> None: ...
+
+    app = Langlauf()
+    app.analysis(mean)
+    found = app.registry.get("mean")
+    assert found is not None
+    kind = found.input_type
+    properties = build_document(app.registry)["components"]["schemas"]["MeanInput"]["properties"]
+    assert [properties[name]["default"] for name in ("prices", "tags", "of")] == [[1.0, 2.0], ["a"], [3]]
+    first, second = read_input(kind, {}), read_input(kind, {})
+    assert canonical_json(first) == '{"of":[3],"prices":[1.0,2.0],"tags":["a"]}'
+    assert first.prices is not second.prices
+    with pytest.raises(InvalidInput, match="at most 2"):
+        read_input(kind, {"tags": ["a", "b", "c"]})
+
+
 def test_two_analyses_may_share_a_function_but_not_a_title() -> None:
     """Each has its own shape in the description."""
     app = Langlauf()

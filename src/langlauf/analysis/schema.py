@@ -1,10 +1,12 @@
 """The input schema of an analysis, made from the type hints of its function."""
 
+import copy
 import inspect
 import re
 import typing
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Annotated, Any
 
 import msgspec
 
@@ -48,8 +50,7 @@ def input_type(function: Callable[..., Any], name: str) -> type[msgspec.Struct]:
         if parameter.default is parameter.empty:
             fields.append((parameter.name, kind))
         else:
-            _check_default(name, parameter, kind)
-            fields.append((parameter.name, kind, parameter.default))
+            fields.append((parameter.name, *_default(name, parameter, kind)))
     title = "".join(word.capitalize() for word in re.split(r"[_.-]", name)) + "Input"
     try:
         made = msgspec.defstruct(title, fields, kw_only=True, forbid_unknown_fields=True, frozen=True)
@@ -59,15 +60,22 @@ def input_type(function: Callable[..., Any], name: str) -> type[msgspec.Struct]:
     return made
 
 
-def _check_default(name: str, parameter: inspect.Parameter, kind: Any) -> None:
-    """Check that a default fits its type hint: it is stored with the job and parsed again."""
+def _default(name: str, parameter: inspect.Parameter, kind: Any) -> tuple[Any, Any]:
+    """Return the type and the default of a field. The default must fit: it is stored with the job and parsed again."""
+    default = parameter.default
     try:
-        msgspec.convert(msgspec.to_builtins(parameter.default), kind)
+        stored = msgspec.to_builtins(default)
+        msgspec.convert(stored, kind)
     except (msgspec.MsgspecError, TypeError) as error:
-        hint = "; write `… | None`" if parameter.default is None else ""
+        hint = "; write `… | None`" if default is None else ""
         raise RegistrationError(
             f"{name}: the default of {parameter.name} does not fit its type: {error}{hint}"
         ) from error
+    if not default or not isinstance(default, list | dict | set):
+        return kind, default
+    # msgspec copies no such default by itself, and leaves one that a function makes out of the schema.
+    shown = msgspec.Meta(extra_json_schema={"default": stored})
+    return Annotated[kind, shown], msgspec.field(default_factory=partial(copy.deepcopy, default))
 
 
 def _check(name: str, parameter: inspect.Parameter) -> None:

@@ -22,6 +22,7 @@ from langlauf.cli.options import (
 from langlauf.cli.output import command_line
 from langlauf.client import Client, JobSummary, NotFound, RemoteJob, errors
 from langlauf.client.requests import ClientRequest, NoReply, ServerReply
+from langlauf.domain.access import Scope
 from langlauf.domain.errors import SettingsError
 
 timeout_option = duration_option("--timeout", "Stop waiting after this time, exit 124; the job goes on.")
@@ -172,8 +173,8 @@ def _api_hints(error: errors.ApiError) -> tuple[str, ...]:
         case errors.Unauthorized():
             hints = ("give a key with --key or LANGLAUF_KEY",)
         case errors.Forbidden():
-            hints = ("give another key with --key or LANGLAUF_KEY, or leave out an --org that is not the key's",)
-        case errors.NotFound():
+            hints = _forbidden_hints(error.message)
+        case errors.NotFound() if not error.message.startswith("There is no analysis"):  # that message names them all
             hints = (f"list the jobs: {command_line('jobs')}", "does it belong to another org? name it with --org")
         case errors.Expired(problem={"job_id": str(job_id)}):
             hints = (f"compute it again: {command_line('retry', job_id)}",)
@@ -184,6 +185,19 @@ def _api_hints(error: errors.ApiError) -> tuple[str, ...]:
         case _ if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR and error.request_id:
             hints = (f"search the server's log for request id {error.request_id}",)
     return hints
+
+
+def _forbidden_hints(message: str) -> tuple[str, ...]:
+    another = "give another key with --key or LANGLAUF_KEY"
+    if missing := re.search(r"the scope (\w+)", message):
+        scopes = dict.fromkeys((Scope.READ, missing[1]))
+        flags = " ".join(f"--scope {scope}" for scope in scopes)
+        return another, f"create one beside the server: langlauf keys create --org ORG {flags}"
+    if "another org" in message:
+        return ("leave out --org and LANGLAUF_ORG, or give a key of that org with --key or LANGLAUF_KEY",)
+    if "for all orgs" in message:
+        return "name it with --org", "or give the operator's token, the server's API_AUTH_TOKEN, with --key"
+    return (another,)
 
 
 def _conflict_hints(error: errors.Conflict) -> tuple[str, ...]:

@@ -50,6 +50,7 @@ def create(
     made = _run_on_keys(
         store, lambda keys: keys.create(org, name=name, scopes=granted, expires_at=keys.expiry(expires))
     )
+    operator = settings_for(store).auth_token is not None
     if as_json:
         print_json({"key": made.text, **_fields(made.key)})
         return
@@ -57,6 +58,18 @@ def create(
     until = format_time(made.key.expires_at)
     print_note(f"A key of {org} for {', '.join(sorted(granted))}" + (f", until {until}." if until else "."))
     print_note("Save it now: it is not shown again. Servers accept it within seconds, and require a key from then on.")
+    for text in _limits(granted, operator=operator):
+        print_note(f"  {text}")
+
+
+def _limits(granted: frozenset[Scope], *, operator: bool) -> list[str]:
+    """Return what the key does not allow: before the first key every caller was allowed it."""
+    lacked = {
+        "pause, hold results or manage keys: --scope admin": Scope.ADMIN,
+        "see stack traces: --scope debug": Scope.DEBUG,
+    }
+    lines = [f"It cannot {what}" for what, scope in lacked.items() if scope not in granted]
+    return lines if operator else [*lines, "No key is for all orgs or /metrics: set API_AUTH_TOKEN for the server"]
 
 
 @keys.command("list")

@@ -1,5 +1,6 @@
 """Pause and resume analyses."""
 
+from collections.abc import Callable
 from datetime import datetime
 
 import click
@@ -12,7 +13,15 @@ from langlauf.client import Client
 _analysis = click.argument("analysis", metavar="ANALYSIS")
 
 
-@click.command()
+def _org_command(function: Callable[..., None]) -> click.Command:
+    """Make a command whose --org has another default than that of all others."""
+    made = click.command()(function)
+    [org] = [one for one in made.params if isinstance(one, click.Option) and one.name == "org"]
+    org.help = "One org. [LANGLAUF_ORG] Default: all orgs, for operators only."
+    return made
+
+
+@_org_command
 @_analysis
 @click.option("--because", metavar="TEXT", required=True, help="Why; shown on the pages of its jobs.")
 @time_option("--until", "When it ends by itself: tomorrow 6:00, 18:30, 2h, 2027-01-31 18:00, or RFC 3339.")
@@ -32,7 +41,7 @@ def pause(client: Client, analysis: str, *, because: str, until: datetime | None
     print_note(f"  let it run again: {command_line('resume', analysis)}")
 
 
-@click.command()
+@_org_command
 @_analysis
 @with_client
 def resume(client: Client, analysis: str, *, as_json: bool) -> None:

@@ -198,7 +198,7 @@ def _welcome(url: str, app: Langlauf) -> None:
         click.echo(f"  try    curl -s {url}{app.api_prefix}{key} --json '{example}'", err=True)
     click.echo("  stop   Ctrl-C", err=True)
     if app.runtime is not None and app.runtime.services.authenticator.without_operator:
-        click.echo("  note   no key can read /metrics or /ops; set API_AUTH_TOKEN to read them", err=True)
+        click.echo("  note   no key can read /metrics or see all orgs: set API_AUTH_TOKEN, start again", err=True)
 
 
 def _example(app: Langlauf) -> str | None:

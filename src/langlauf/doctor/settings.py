@@ -84,7 +84,10 @@ def open_access(target: DoctorTarget) -> CheckResult:
 
 def operator_token(target: DoctorTarget) -> CheckResult:
     if target.settings.auth_token is None and target.inspector.has_keys():
-        message = "requests need a key, and without API_AUTH_TOKEN no key can read /metrics, /ops or tracebacks"
+        message = (
+            "requests need a key, and no key can read /metrics, see all orgs or pause for all of them; "
+            "set API_AUTH_TOKEN for the server, and start it again"
+        )
         return warning(message, 'export API_AUTH_TOKEN="$(openssl rand -hex 32)"')
     return ok("API_AUTH_TOKEN is set" if target.settings.auth_token else "requests need no key")
 
