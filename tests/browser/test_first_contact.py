@@ -32,7 +32,11 @@ def test_a_misspelt_town_is_asked_about_and_mended(tab: OpenTab) -> None:
     page.get_by_role("link", name="Change the input and run again").click()
     field = page.get_by_label("Address or place")
     expect(field).to_have_value("Bundesplatz 3, 3005 Bren")
-    expect(page.locator("form").filter(has=field)).to_contain_text("Did you mean Bern?")
+    reason = page.locator("[id='error-in.query']")
+    expect(reason).to_contain_text("Did you mean Bern?")
+    for seen in (page.locator("label[for='in.query']"), reason, field):
+        expect(seen).to_be_in_viewport(ratio=1)
+    assert_accessible(page)
     field.fill("Bundesplatz 3, 3005 Bern")
     page.get_by_role("button", name="Start", exact=True).click()
     page.wait_for_url(re.compile("/results/"))

@@ -169,7 +169,9 @@ def test_a_failed_job_is_run_again_with_changes(page: Page, site: Live, gate: st
     field = page.get_by_label("Part")
     expect(field).to_be_focused()
     expect(field).to_have_value("north")
-    expect(field).to_have_accessible_description("The earlier job failed: part must be south")
+    expect(field).to_have_accessible_description("Error: The earlier job failed: part must be south")
+    for seen in (page.locator("label[for='in.part']"), page.locator("[id='error-in.part']"), field):
+        expect(seen).to_be_in_viewport(ratio=1)
     assert_accessible(page)
     field.fill("south")
     field.press("Enter")

@@ -150,14 +150,14 @@ def test_a_reader_can_stop_all_of_it(page: Page, site: Live, gate: str) -> None:
     expect_live(page)
     other = page.context.new_page()
     other.goto(f"/jobs/{job_id}")
-    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("button", name="Stop updates").click()
     for one in (page, other):
-        expect(one.locator(".live-text")).to_have_text("Paused")
+        expect(one.locator(".live-text")).to_have_text("Updates stopped")
     GATES.open(gate)
     site.wait(job_id)
     page.wait_for_timeout(2_000)
     expect(page.locator("#state")).to_have_text("Interim result, still running")
-    page.get_by_role("button", name="Continue updates").click()
+    page.get_by_role("button", name="Resume updates").click()
     expect(page.locator("#state")).to_have_text("Completed")
     other.close()
 

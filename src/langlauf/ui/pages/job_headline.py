@@ -147,7 +147,7 @@ def _explanations(observed: JobObservation, shown: str, settings: Settings, lang
 
 def _pause_lines(pause: Pause, text: Callable[..., Markup]) -> list[Markup]:
     when = (
-        text("job.paused", since=time_tag(pause.paused_at))
+        text("job.paused_since", since=time_tag(pause.paused_at))
         if pause.paused_until is None
         else text("job.paused_until", until=time_tag(pause.paused_until))
     )
