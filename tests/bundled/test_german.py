@@ -202,7 +202,7 @@ def test_every_error_is_translated(analysis: str, fewest: int) -> None:
         ),
         (
             {"table": "a\n1\n2\n3\n", "k_min": 5, "k_max": 3},
-            "k_max ist 3 und k_min ist 5; k_max darf nicht kleiner sein.",
+            "Die grösste Anzahl Gruppen (k_max) ist 3 und die kleinste (k_min) 5; k_max darf nicht kleiner sein.",
         ),
     ],
     ids=lambda one: str(one)[:30],

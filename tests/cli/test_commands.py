@@ -180,6 +180,8 @@ def test_jobs(langlauf: Commands) -> None:
     assert shown[0].split() == ["JOB", "ANALYSIS", "LABEL", "STATE", "DONE", "QUEUED", "STEP", "OR", "ERROR"]
     assert [line.split()[0] for line in shown[1:]] == ids[::-1]
     assert [job["job_id"] for job in langlauf.json("jobs", "--limit", "2")] == ids[:0:-1]
+    assert "--limit shows more" in langlauf.run("jobs", "--limit", "2").stderr
+    assert "--limit" not in langlauf.run("jobs", "--limit", "3").stderr
     assert langlauf.json("jobs", "--status", "failed") == []
     assert len(langlauf.json("jobs", "--analysis", "echo", "--status", "completed")) == 3
     assert [job["job_id"] for job in langlauf.json("jobs", "--q", ids[1])] == [ids[1]]
@@ -266,6 +268,14 @@ def test_times_without_a_zone_are_of_this_machine(text: str, expected: str) -> N
     """A time alone is the next one."""
     now = datetime(2026, 3, 10, 12, 0).astimezone()
     assert parse_time(text, now) == datetime.fromisoformat(expected).astimezone()
+
+
+def test_defaults_are_shown_as_a_flag_takes_them() -> None:
+    """A week is 7d, and a list of durations has commas."""
+    shown = " ".join(CliRunner().invoke(main, ["serve", "--help"]).stdout.split())
+    assert "[ASYNC_JOB_RESULTS_RETENTION_SECONDS] Default: 7d." in shown
+    assert "Default: 5s,5m,30m,2h,5h,10h,14h,20h,1d." in shown
+    assert "0.5s" in shown
 
 
 def test_a_worker_has_no_processes_of_an_api() -> None:

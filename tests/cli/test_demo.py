@@ -39,6 +39,7 @@ def test_demo_starts_three_jobs_and_opens_one(tmp_path: Path) -> None:
         _, shown = process.communicate(timeout=60)
         assert process.returncode == 0
         assert len(re.findall(rf"{base}/jobs/", shown)) == 3
+        assert shown.count("(fails)") == 1
         assert not list(temporary.glob("langlauf-demo-*"))
     finally:
         process.kill()

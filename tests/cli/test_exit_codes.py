@@ -23,6 +23,7 @@ def test_1_failed(langlauf: Commands) -> None:
     assert result.stdout == ""
     assert "unknown_region: the region is unknown" in result.stderr
     assert "check the input" in result.stderr
+    assert "langlauf open " in result.stderr
 
 
 def test_1_failed_after_retries(langlauf: Commands) -> None:

@@ -19,6 +19,7 @@ def test_run_prints_the_result(langlauf: Commands) -> None:
     done = langlauf.run("run", "steps", "count=2")
     assert '"done"' in done.stdout
     assert "2 partials" in done.stderr
+    assert "langlauf result" not in done.stderr
     assert "/jobs/" in done.stderr
     assert langlauf.json("run", "echo", "value=1")["status"] == "completed"
     failed = langlauf.run("run", "fail", "how=permanent", exit_code=1)

@@ -18,7 +18,10 @@ def test_an_analysis_is_paused_and_resumed(langlauf: Commands, client: Client) -
     job = client.submit(value=2)
     assert job.accepted is not None
     assert (job.accepted.phase, job.accepted.paused_because) == ("paused", "the source is down")
-    assert "queued (paused)" in langlauf.run("status", job.job_id).stdout
+    state = langlauf.run("status", job.job_id).stdout
+    assert "queued (paused)" in state
+    assert re.search(r"Paused +until .+: the source is down", state)
+    assert "Time left" not in state
     one = langlauf.json("pause", name, "--because", "checked", "--until", "2099-12-24T18:00")
     assert one["because"] == "checked"
     assert datetime.fromisoformat(one["paused_until"]) > datetime.fromisoformat(one["paused_at"])

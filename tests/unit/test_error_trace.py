@@ -53,6 +53,10 @@ def test_a_trace_names_the_line_of_the_application() -> None:
     assert (cause.place.function, cause.place.code) == ("_own", "return json.loads(text)")
     assert cause.place.short.startswith("test_error_trace.py:")
     assert cause.error.startswith("JSONDecodeError: Expecting")
+    opened = 'Traceback:\n  File "shop.py", line 3, in buy\n    raise PermanentError(\nPermanentError: sold out'
+    cause = read_cause(opened)
+    assert cause.place is not None
+    assert (cause.place.short, cause.place.code, cause.error) == ("shop.py:3", "", "PermanentError: sold out")
     alone = read_cause(format_trace(ValueError("two\nlines")))
     assert (alone.error, alone.place) == ("ValueError: two\nlines", None)
 

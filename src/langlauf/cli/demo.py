@@ -62,6 +62,7 @@ def _show(url: str, in_browser: bool) -> None:
         return
     click.echo("Three jobs were started; one of them fails, and its page says why:", err=True)
     for (analysis, _), job in zip(_JOBS, jobs, strict=True):
-        click.echo(f"  {analysis:<11}{job.url}", err=True)
+        fails = "  (fails)" if job is jobs[-1] else ""
+        click.echo(f"  {analysis:<11}{job.url}{fails}", err=True)
     if in_browser:
         open_in_browser(jobs[0].url)

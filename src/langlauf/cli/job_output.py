@@ -8,7 +8,7 @@ import click
 from langlauf.cli.options import CommandError, ExitCode
 from langlauf.cli.output import command_line, format_time, plain, print_json, print_note
 from langlauf.client import JobState, RemoteJob
-from langlauf.client.job_text import progress_parts, state_text, time_left
+from langlauf.client.job_text import pause_text, progress_parts, state_text, time_left
 from langlauf.client.progress_bar import drawn_job, terminal
 from langlauf.domain.stack_trace import read_cause
 from langlauf.domain.state import TERMINAL, Status
@@ -32,7 +32,7 @@ def follow_new_job(job: RemoteJob, *, live: bool, timeout: float | None, as_json
     print_note(f"Accepted as {job.job_id}: {job.url}")
     with detach_on_interrupt(job):
         state = watch_to_end(job, timeout) if live else job.wait(timeout)
-        print_outcome(state)
+        print_outcome(state, result_follows=not as_json)
         if as_json:
             print_json(state)
         elif state.status is Status.COMPLETED:
@@ -86,17 +86,20 @@ def parts_text(state: JobState) -> str:
     return f"{state.kept_parts}" if state.total_parts is None else f"{state.kept_parts} of {state.total_parts}"
 
 
-def print_outcome(state: JobState) -> None:
+def print_outcome(state: JobState, *, result_follows: bool = False) -> None:
     """Print on standard error how a job ended and what to do next."""
     match state.status:
         case Status.COMPLETED:
             took = (state.finished_at - state.queued_at).total_seconds() if state.finished_at else 0.0
             print_note(f"Completed, {format_duration(took)} after it was submitted.")
-            print_note(f"  get the result: {command_line('result', state.job_id)}")
+            if not result_follows:
+                print_note(f"  get the result: {command_line('result', state.job_id)}")
         case Status.FAILED:
             print_note(f"Failed: {state.error_code}: {plain(state.error_message)}")
             if state.retry_hint == "check_input_and_retry":
-                print_note(f"  check the input, then submit it again: {command_line('submit')}")
+                print_note(
+                    f"  check the input; its page runs it again with another: {command_line('open', state.job_id)}"
+                )
             else:
                 print_note(f"  try again: {command_line('retry', state.job_id)}")
             if trace_in(state) is not None:
@@ -120,7 +123,8 @@ def print_state(state: JobState, url: str) -> None:
         ("Label", plain(state.label)),
         ("State", state_text(state)),
         ("Progress", ", ".join(progress_parts(state))),
-        ("Time left", "" if state.status in TERMINAL else time_left(state).removesuffix(" left")),
+        ("Paused", pause_text(state)),
+        ("Time left", "" if state.status in TERMINAL or pause_text(state) else time_left(state).removesuffix(" left")),
         ("Queued", format_time(state.queued_at)),
         ("Started", format_time(state.started_at)),
         ("Next attempt", format_time(state.next_attempt_at)),

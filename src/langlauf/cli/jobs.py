@@ -49,13 +49,17 @@ def jobs(
 ) -> None:
     """List jobs, newest first."""
     oldest = None if since is None else datetime.now(UTC) - timedelta(seconds=since)
-    listed = client.jobs(status=status, analysis=analysis, q=q, limit=limit)
-    found = list(takewhile(lambda job: oldest is None or job.queued_at >= oldest, listed))
+    # One more than is shown, to know whether there are more.
+    listed = client.jobs(status=status, analysis=analysis, q=q, limit=limit + 1)
+    matching = list(takewhile(lambda job: oldest is None or job.queued_at >= oldest, listed))
+    found = matching[:limit]
     if as_json:
         print_json(found)
     elif found:
         headings = ("JOB", "ANALYSIS", "LABEL", "STATE", "DONE", "QUEUED", "STEP OR ERROR")
         print_table(headings, [_job_row(job) for job in found])
+        if len(matching) > limit:
+            print_note(f"The newest {limit} are shown; --limit shows more.")
     else:
         print_note(f"No jobs. Submit one: {command_line('submit')}")
 
@@ -63,7 +67,13 @@ def jobs(
 def _job_row(job: JobSummary) -> tuple[str, ...]:
     percent = f"{job.progress_percent} %"
     label = plain(job.label)
-    last = _shortened(plain(job.error_message or job.error_code)) if job.status is Status.FAILED else plain(job.step)
+    match job.status:
+        case Status.FAILED:
+            last = _shortened(plain(job.error_message or job.error_code))
+        case Status.COMPLETED:
+            last = ""
+        case _:
+            last = plain(job.step)
     return job.job_id, job.analysis, label, state_text(job), percent, format_time(job.queued_at), last
 
 

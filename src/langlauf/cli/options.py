@@ -71,9 +71,23 @@ def _option(setting: Setting) -> Callable[[F], F]:
     names = [flag_of(setting), setting.name]
     if setting.name == "store_file":
         names.insert(1, "--store-file")
-    shown = "" if setting.default in (None, (), {}, False) else f" Default: {setting.default}."
+    shown = "" if setting.default in (None, (), {}, False) else f" Default: {_default_text(setting)}."
     text = f"{setting.help} [{setting.environment}]{shown}"
     return click.option(*names, default=None, metavar=setting.unit.upper(), help=text)
+
+
+def _default_text(setting: Setting) -> str:
+    """Return a default as the flag takes it: 7d, not 604800.0."""
+    if isinstance(setting.default, tuple):
+        return ",".join(map(_duration_text, setting.default))
+    return _duration_text(setting.default) if setting.unit == "duration" else str(setting.default)
+
+
+def _duration_text(seconds: float) -> str:
+    units = {"d": 86_400, "h": 3_600, "m": 60}
+    return next(
+        (f"{seconds / size:g}{unit}" for unit, size in units.items() if seconds and not seconds % size), f"{seconds:g}s"
+    )
 
 
 def settings_options(*names: str) -> Callable[[F], F]:

@@ -32,8 +32,21 @@ def progress_parts(job: JobSummary) -> list[str]:
     return [part for part in parts if part]
 
 
+def pause_text(job: JobSummary) -> str:
+    """Return until when the analysis of a waiting job is paused, and why; empty where it is not."""
+    if job.phase != Phase.PAUSED:
+        return ""
+    until = f"{job.paused_until.astimezone():%Y-%m-%d %H:%M %Z}" if job.paused_until else "it is resumed"
+    return f"until {until}: {escaped(job.paused_because or '')}"
+
+
 def time_left(state: JobState) -> str:
-    """Return the probable time left as the page tells it: a range, or nothing where it would be a guess."""
+    """Return the probable time left as the page tells it: a range, or nothing where it would be a guess.
+
+    For a paused job it is the end of the pause, and the reason.
+    """
+    if paused := pause_text(state):
+        return paused
     if state.status is Status.QUEUED:
         return f"about {format_duration(state.estimated_seconds)} left" if state.estimated_seconds else ""
     log = (

@@ -58,6 +58,8 @@ def _own_place(lines: list[str]) -> CodePlace | None:
         if found := _FRAME.fullmatch(lines[number]):
             following = lines[number + 1] if number + 1 < end else ""
             code = following.strip() if following.startswith("    ") else ""
+            # The first line of a call over several lines says nothing, such as `raise PermanentError(`.
+            code = "" if code.endswith("(") else code
             return CodePlace(found["file"], int(found["line"]), found["function"], code)
     return None
 

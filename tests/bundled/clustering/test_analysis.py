@@ -118,7 +118,12 @@ def test_k_ends_where_rows_no_longer_differ() -> None:
 @pytest.mark.parametrize(
     ("table", "values", "said", "code"),
     [
-        (blobs(2, 20), {"k_min": 5, "k_max": 3}, "k_max must not be smaller", "validation_error"),
+        (
+            blobs(2, 20),
+            {"k_min": 5, "k_max": 3},
+            "most clusters (k_max) are 3 and the fewest (k_min) 5",
+            "validation_error",
+        ),
         ("a,b\n1,2\n3,4\n", {}, "at least 4 rows, 3 of them different", "bad_table"),
         ("a,b\n" + "1,1\n2,2\n" * 9, {}, "2 of them different", "bad_table"),
         ("a,b\n1,1\n2,2\n3,3\n4,4\n", {"k_min": 6}, "Only 4 rows differ, too few for 6 clusters", "bad_table"),

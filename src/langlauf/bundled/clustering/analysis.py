@@ -33,7 +33,9 @@ Columns = Annotated[
 ]
 K = Annotated[int, msgspec.Meta(ge=2, le=20)]
 MinK = Annotated[K, msgspec.Meta(description="The smallest number of clusters to try.", examples=[2])]
-MaxK = Annotated[K, msgspec.Meta(description="The largest number of clusters to try; at least `k_min`.", examples=[8])]
+MaxK = Annotated[
+    K, msgspec.Meta(description="The largest number of clusters to try; at least the fewest, `k_min`.", examples=[8])
+]
 MethodName = Annotated[
     Literal["kmeans", "gaussian", "agglomerative"],
     msgspec.Meta(
@@ -73,7 +75,8 @@ def clustering(
     """
     if k_max < k_min:
         raise PermanentError(
-            f"k_max is {k_max} and k_min is {k_min}; k_max must not be smaller.", meta={"field": "k_max"}
+            f"The most clusters (k_max) are {k_max} and the fewest (k_min) {k_min}; k_max must not be smaller.",
+            meta={"field": "k_max"},
         )
     job.progress(0, "Reading the table")
     read = read_table(table)

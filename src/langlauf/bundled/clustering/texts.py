@@ -39,8 +39,8 @@ GERMAN: Final = {
     "K min": "Kleinste Anzahl Gruppen",
     "The smallest number of clusters to try.": "Die kleinste Anzahl Gruppen, die probiert wird.",
     "K max": "Grösste Anzahl Gruppen",
-    "The largest number of clusters to try; at least `k_min`.": (
-        "Die grösste Anzahl Gruppen, die probiert wird; mindestens `k_min`."
+    "The largest number of clusters to try; at least the fewest, `k_min`.": (
+        "Die grösste Anzahl Gruppen, die probiert wird; mindestens die kleinste, `k_min`."
     ),
     "Method": "Methode",
     "`kmeans` for round groups, `gaussian` for long ones (chosen by BIC), `agglomerative` for a tree of groups (at "
@@ -70,8 +70,8 @@ GERMAN: Final = {
     "k = {} measured": "k = {} gemessen",
     # errors
     MISSING_PACKAGE: MISSING_PACKAGE_GERMAN,
-    "k_max is {} and k_min is {}; k_max must not be smaller.": (
-        "k_max ist {} und k_min ist {}; k_max darf nicht kleiner sein."
+    "The most clusters (k_max) are {} and the fewest (k_min) {}; k_max must not be smaller.": (
+        "Die grösste Anzahl Gruppen (k_max) ist {} und die kleinste (k_min) {}; k_max darf nicht kleiner sein."
     ),
     "The method agglomerative takes at most {} rows, and the table has {}; use kmeans or gaussian.": (
         "Die Methode agglomerative nimmt höchstens {} Zeilen, und die Tabelle hat {}; kmeans oder gaussian wählen."
