@@ -121,7 +121,7 @@ def sample_app(**options: Any) -> Langlauf:  # noqa: C901 - a list of small func
         done = {}
         async for part in job.chunks(range(parts), step="Part {}"):
             if part == fail_at and job.attempt == 1:
-                raise PermanentError("stopped half-way")
+                raise ValueError("stopped half-way")
             done[str(part)] = await job.checkpoint(f"part-{part}", _count, f"{job.org_id}-{part}")
         return done
 

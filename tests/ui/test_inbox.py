@@ -30,11 +30,11 @@ def test_messages_lead_to_what_they_tell_of(server: Live, org: str) -> None:
     """To the result of a job that completed, and to a job that failed before it had one."""
     done = ended(server, org, "echo", query="Bern")
     made = listed(server, org, "/inbox")
-    assert "echo has completed" in made.text
+    assert "echo: completed" in made.text
     assert f"./results/{done['result_id']}" in made.links()
     broken = ended(server, org, "failing", how="permanent")
     made = listed(server, org, "/inbox")
-    assert made.text.index("failing has failed") < made.text.index("echo has completed")
+    assert made.text.index("failing: failed") < made.text.index("echo: completed")
     assert "no such place" in made.text
     assert f"./jobs/{broken['job_id']}" in made.links()
     assert "No messages yet." in listed(server, new_id(), "/inbox").text

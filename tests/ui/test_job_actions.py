@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from langlauf import Job, TransientError
+from langlauf import Job, PermanentError, TransientError
 from langlauf.clock import new_id
 from langlauf.domain.access import Scope
 from tests.support.keys import OPERATOR, make_key
@@ -210,6 +210,14 @@ def retrying(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
         await job.checkpoint("one", _one)
         raise TransientError("nothing answers")
 
+    @app.analysis
+    async def strict(job: Job, how: str) -> int:
+        """Finishes a part, then refuses its input, or stumbles over it."""
+        await job.checkpoint("one", _one)
+        if how == "number":
+            return int("12,5")
+        raise PermanentError("no such place")
+
     @app.analysis(max_retries=0)
     async def mapped(job: Job) -> None:
         """Finishes some parts of a map, one after the other."""
@@ -234,9 +242,28 @@ def test_a_bug_is_not_blamed_on_the_input(retrying: Live) -> None:
     """The page says where the cause is, and shows it to those who may see it."""
     job = retrying.wait(retrying.submit("failing", how="bug")["job_id"])
     page = assert_page(retrying.http.get(f"/jobs/{job['job_id']}"))
-    assert "not in the input" in page.text
+    assert "An unexpected error ended the job (internal)" in page.text
+    assert "probably in the code of the analysis" in page.text
     assert "permanent" not in page.text
     assert "RuntimeError, raised in failing" in page.text
+
+
+@pytest.mark.parametrize(
+    ("how", "said", "resumes"),
+    [
+        ("number", "An unexpected error ended the job (validation_error). The cause is probably the input", True),
+        ("refusal", "The analysis cannot work with this input (validation_error). This error is permanent.", False),
+    ],
+)
+def test_only_a_refusal_blames_the_input_for_certain(retrying: Live, how: str, said: str, resumes: bool) -> None:
+    """A bare ValueError may be a bug; where the input is refused, resuming is not offered: it could only fail again."""
+    job = retrying.wait(retrying.submit("strict", how=how)["job_id"])
+    assert (job["error_code"], job["kept_parts"]) == ("validation_error", 1)
+    made = assert_page(retrying.http.get(f"/jobs/{job['job_id']}"))
+    assert said in " ".join(made.text.split())
+    assert ("1 finished part is kept" in made.text) is resumes
+    form = assert_page(retrying.http.get(f"/?from={job['job_id']}"))
+    assert ("1 finished part is kept" in form.text) is resumes
 
 
 def test_what_is_kept_is_said_wherever_it_can_be_resumed(retrying: Live) -> None:

@@ -83,6 +83,7 @@ def test_a_code_of_the_analysis_own_is_no_dead_link(server: Live) -> None:
     job = server.wait(server.submit("failing", how="permanent")["job_id"])
     made = assert_page(server.http.get(f"/jobs/{job['job_id']}"))
     assert "address_intel" in made.text_of("code")
+    assert "Error code of this analysis: address_intel" in made.text
     assert "../problems/address_intel" not in made.links()
 
 

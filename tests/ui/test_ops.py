@@ -38,6 +38,7 @@ def test_an_operator_sees_all_orgs(guarded: tuple[Live, dict[str, str]]) -> None
     assert "Healthy" in made.text_of("h2")
     assert "Ended: 5. Failed: 1." in made.text
     assert "address_intel" in made.text
+    assert "./errors?range=1h" in made.links()
     assert {"./ops?range=1h&org=org-a", "./ops?range=1h&org=org-b"} <= set(made.links())
     assert "Available workers: 1." in made.text
     assert "process" in made.text
@@ -139,7 +140,12 @@ def test_an_operator_pauses_and_resumes_here(guarded: tuple[Live, dict[str, str]
         job = server.submit("gated", "org-b", gate="never")
         page = assert_page(server.http.get(f"/jobs/{job['job_id']}", headers={"X-Org-Id": "org-b"}))
         assert "Paused" in page.text
+        assert "This analysis has been paused since" in page.text
         assert "the source <b>is</b> down" in page.text
+        assert " left (" not in page.text  # an estimate would be that of the pause
+        form_page = server.http.get("/?analysis=gated", headers={"X-Org-Id": "org-b"})
+        assert "A job that you start now waits until the pause ends." in assert_page(form_page).text
+        assert "waits until the pause" not in server.http.get("/?analysis=gated", headers={"X-Org-Id": "org-a"}).text
         german = assert_page(server.http.get(f"/jobs/{job['job_id']}?lang=de", headers={"X-Org-Id": "org-b"}))
         assert "Pausiert" in german.text
         late = server.http.post("/ops/pause", data={**form, "org": "", "until": "2020-01-01T10:00"})

@@ -70,7 +70,9 @@ def used_keys() -> set[str]:
     keys |= {f"problem.{code}.{part}" for code, part in product(PROBLEM_CODES, ("title", "means", "next"))}
     keys |= {f"result.kind.{kind}" for kind in ("partial", "final")}
     keys |= {f"field.where.{where}" for where in ("path", "query", "header")}
-    keys |= {f"hint.{hint}" for hint in ("retry_with_backoff", "check_input_and_retry", "internal", "none")}
+    keys |= {
+        f"hint.{hint}" for hint in ("retry_with_backoff", "check_input_and_retry", "internal", "probably_input", "none")
+    }
     keys |= {f"ending.canceled.{by}" for by in ("user", "system", "worker")}
     keys |= {f"tab.{tab}" for tab in ("all", *Status)}
     keys |= {f"range.{name}" for name in (*RANGES, ALL_TIME)}
@@ -147,8 +149,8 @@ def test_estimates_are_coarse(seconds: float, words: str) -> None:
 
 def test_durations_and_sizes_are_short() -> None:
     """In the unit that fits."""
-    assert [formatting.format_duration(seconds, ENGLISH) for seconds in (0.04, 59.0, 312.0, 7_260.0)] == [
-        "0.0 s", "59.0 s", "5 min 12 s", "2 h 1 min",
+    assert [formatting.format_duration(seconds, ENGLISH) for seconds in (0.04, 0.12, 59.0, 312.0, 7_260.0)] == [
+        "40 ms", "0.1 s", "59.0 s", "5 min 12 s", "2 h 1 min",
     ]  # fmt: skip
     assert [formatting.format_size(count, ENGLISH) for count in (12, 2_048, 3_145_728)] == ["12 B", "2 KiB", "3.0 MiB"]
 

@@ -116,6 +116,8 @@ def test_places_and_ticks_are_round() -> None:
     assert [made.place(_at(at)) for at in (-5, 0, 50, 200, 900)] == [0, 0, 25, 100, 100]
     assert made.ticks() == [0, 60, 120, 180]
     assert made.tick_place(60) == 30
+    short = job_timeline(_job(Status.RUNNING, started_at=_at(1)), events, _at(0.75))
+    assert [round(second, 3) for second in short.ticks()] == [0, 0.2, 0.4, 0.6]
 
 
 def test_durations_add_up_to_the_total() -> None:

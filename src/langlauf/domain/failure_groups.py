@@ -50,6 +50,10 @@ class FailureGroup(msgspec.Struct, frozen=True, kw_only=True):
         """Return the newest failure."""
         return self.failures[0]
 
+    def messages(self, most: int) -> list[str]:
+        """Return the newest messages that differ."""
+        return list(dict.fromkeys(one.error_message for one in self.failures))[:most]
+
     @property
     def first_at(self) -> Instant:
         """Return when the first of them failed."""

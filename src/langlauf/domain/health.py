@@ -165,6 +165,11 @@ def _queue_findings(
     return found
 
 
+def _most_frequent_codes(seen: OpsStatistics) -> str:
+    """Return the most frequent error code, or all that are equally frequent."""
+    return ", ".join(one.code for one in seen.failures if one.count == seen.failures[0].count)
+
+
 def _oldest(one: JobCounts, seen: OpsStatistics) -> float:
     return 0.0 if one.oldest_at is None else seconds_between(one.oldest_at, seen.at)
 
@@ -173,7 +178,7 @@ def _ended_findings(seen: OpsStatistics) -> list[HealthFinding]:
     found = []
     total = seen.total
     if total.ended >= MIN_ENDED and total.failed > FAILURES.threshold * total.ended:
-        values = {"failed": total.failed, "ended": total.ended, "code": seen.failures[0].code}
+        values = {"failed": total.failed, "ended": total.ended, "code": _most_frequent_codes(seen)}
         found.append(HealthFinding(FAILURES.severity, FAILURES.name, values))
     if seen.canceling:
         since = seen.canceling[0].cancel_requested_at or seen.at

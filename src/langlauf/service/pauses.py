@@ -70,9 +70,11 @@ class Pauses:
 
     def of(self, job: JobRecord) -> Pause | None:
         """Return the pause that keeps a job from starting, of those that were read last."""
-        if not self._known or job.terminal:
-            return None
-        return pause_of(self._known, job.org_id, job.analysis, self._clock.now())
+        return None if job.terminal else self.covering(job.org_id, job.analysis)
+
+    def covering(self, org_id: str, analysis: str) -> Pause | None:
+        """Return the pause of an analysis for an org, of those that were read last."""
+        return pause_of(self._known, org_id, analysis, self._clock.now()) if self._known else None
 
     async def read(self) -> None:
         """Read the pauses, where they were read more than a second ago."""

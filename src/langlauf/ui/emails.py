@@ -141,7 +141,7 @@ _MAX_ROWS = 10
 #: In characters of JSON. A larger summary is left to the page.
 _MAX_SUMMARY = 4_096
 _MIN_SHOWN_WAIT = 60.0
-_ADVICE = frozenset({"retry_with_backoff", "check_input_and_retry", "internal"})
+_ADVICE = frozenset({"retry_with_backoff", "check_input_and_retry", "internal", "probably_input"})
 
 
 class FailureFacts(msgspec.Struct, frozen=True):

@@ -81,6 +81,8 @@ def format_estimate(seconds: float, language: Language) -> Markup:
 
 def format_duration(seconds: float, language: Language) -> str:
     """Return a measured duration."""
+    if seconds < 0.1:  # noqa: PLR2004 - one decimal of a second would be zero
+        return f"{round(seconds * 1000)} ms"
     if seconds < _MINUTE:
         return f"{language.number(f'{seconds:.1f}')} s"
     minutes, rest = divmod(round(seconds), _MINUTE)
@@ -173,6 +175,15 @@ def event_payload(json_text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+#: The message of an exception that is not Langlauf's own begins with its type.
+_UNPLANNED = re.compile(r"\w*Error\b(?=:|$)")
+
+
 def retry_advice(job: JobRecord) -> str:
-    """Return the last word of the text that says what to do after a failure: the job's hint, or by its code."""
+    """Return the last word of the text that says what to do after a failure: the job's hint, or by its code.
+
+    A bare ValueError is no verdict on the input: a function deep inside may have raised it.
+    """
+    if job.error_code == "validation_error" and _UNPLANNED.match(job.error_message or ""):
+        return "probably_input"
     return job.retry_hint or ("internal" if job.error_code == "internal" else "none")

@@ -92,6 +92,14 @@ def test_many_failures_are_a_warning() -> None:
     assert found(look(*bad, *good[: MIN_ENDED - 4])) == []
 
 
+def test_codes_that_are_equally_frequent_are_all_named() -> None:
+    """None of them is called the most frequent one."""
+    codes = ("internal", "timeout", "internal", "timeout", "network_error")
+    bad = [ended(number, status="failed", error_code=code) for number, code in enumerate(codes)]
+    health = check_health(made(look(*bad, *(ended(number) for number in range(MIN_ENDED)))), [worker()])
+    assert sorted(str(health.findings[0].values["code"]).split(", ")) == ["internal", "timeout"]
+
+
 def test_the_most_severe_finding_comes_first() -> None:
     """Whatever the order of the rules."""
     stuck = underway(900, cancel_requested_at=after(NOW, -90))

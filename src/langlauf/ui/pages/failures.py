@@ -6,9 +6,11 @@ import msgspec
 from starlette.responses import Response
 
 from langlauf.api.context import ApiContext
+from langlauf.api.wire import trace_of
 from langlauf.auth.caller import Caller
 from langlauf.domain.failure_groups import PLACEHOLDER, FailureGroup, counts_over_time
 from langlauf.domain.instant import Instant, after
+from langlauf.domain.stack_trace import CodePlace, read_cause
 from langlauf.problems import not_found
 from langlauf.service.control import MOST_AT_ONCE, repeat_many
 from langlauf.service.overview import FailureReport, failure_report
@@ -23,6 +25,9 @@ from langlauf.ui.responses import see_other
 ALL_TIME = "all"
 _DEFAULT_RANGE = "24h"
 _MAX_GROUPS = 100
+#: The largest groups, of which the page names the line of code: each is one read.
+_MAX_PLACES = 20
+_MAX_EXAMPLES = 2
 _HISTOGRAM_BARS = 24
 _HISTOGRAM_HEIGHT = 20
 #: Words that are at least this long identify a message.
@@ -37,7 +42,7 @@ class HistogramBar(msgspec.Struct, frozen=True):
     height: int
 
 
-class FailureRow(msgspec.Struct, frozen=True):
+class FailureRow(msgspec.Struct, frozen=True, kw_only=True):
     """A group of failures as the page shows it."""
 
     group: FailureGroup
@@ -45,6 +50,10 @@ class FailureRow(msgspec.Struct, frozen=True):
     #: jobs that were not run again
     left: int
     bars: list[HistogramBar]
+    #: the newest messages, where the pattern leaves their values out
+    examples: list[str]
+    #: where the newest was raised, for those who may see it
+    place: CodePlace | None
     #: the filters of the job list that show these jobs
     asked: dict[str, str]
 
@@ -64,8 +73,15 @@ class FailurePages:
         groups = report.groups[:_MAX_GROUPS]
         alike = [(group.analysis, group.error_code) for group in report.groups]
         rows = [
-            _failure_row(group, back, now, request.language, alone=alike.count((group.analysis, group.error_code)) == 1)
-            for group in groups
+            _failure_row(
+                group,
+                back,
+                now,
+                request.language,
+                alone=alike.count((group.analysis, group.error_code)) == 1,
+                place=await self._place(caller, group) if number < _MAX_PLACES else None,
+            )
+            for number, group in enumerate(groups)
         ]
         return self._renderer.page(
             request,
@@ -107,6 +123,12 @@ class FailurePages:
         way = request.link("errors", range=back, repeated=str(done.done), left=str(done.left))
         return see_other(way)
 
+    async def _place(self, caller: Caller, group: FailureGroup) -> CodePlace | None:
+        """Return where the newest failure of a group was raised, for those who may see it."""
+        view = await self._context.services.reads.of(caller).job(group.example.job_id) if caller.sees_traces else None
+        trace = None if view is None else trace_of(view.job)
+        return None if trace is None else read_cause(trace).place
+
     async def _report(self, caller: Caller, back: str, now: Instant) -> FailureReport:
         since = after(now, -RANGES[back]) if back in RANGES else 0
         return await failure_report(self._context.services.reads.of(caller), since)
@@ -123,7 +145,9 @@ def requested_range(text: str | None) -> str:
     return text if text is not None and (text in RANGES or text == ALL_TIME) else _DEFAULT_RANGE
 
 
-def _failure_row(group: FailureGroup, back: str, now: Instant, language: Language, *, alone: bool) -> FailureRow:
+def _failure_row(
+    group: FailureGroup, back: str, now: Instant, language: Language, *, alone: bool, place: CodePlace | None
+) -> FailureRow:
     start = after(now, -RANGES[back]) if back in RANGES else group.first_at
     counts = counts_over_time([one.failed_at for one in group.failures], start, now, _HISTOGRAM_BARS)
     highest = max(counts)
@@ -136,7 +160,15 @@ def _failure_row(group: FailureGroup, back: str, now: Instant, language: Languag
         asked["range"] = back
     if not alone and (words := common_words(group.shape)):
         asked["q"] = words
-    return FailureRow(group, format_number(len(group.failures), language), len(group.left), bars, asked)
+    return FailureRow(
+        group=group,
+        count=format_number(len(group.failures), language),
+        left=len(group.left),
+        bars=bars,
+        examples=group.messages(_MAX_EXAMPLES) if PLACEHOLDER in group.shape else [],
+        place=place,
+        asked=asked,
+    )
 
 
 def common_words(shape: str) -> str:

@@ -1,7 +1,7 @@
 """The head of a job's page: state, progress, remaining time, and what the state means."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 from markupsafe import Markup
@@ -123,7 +123,7 @@ def _explanations(observed: JobObservation, shown: str, settings: Settings, lang
     if shown in ("queued", "scheduled") and job.start_by is not None:
         lines.append(text("job.start_by", time=time_tag(job.start_by)))
     if shown == "paused" and observed.moment.pause is not None:
-        lines += _pause_lines(observed.moment.pause, text)
+        lines.append(pause_text(observed.moment.pause, language))
     if shown == "backoff":
         lines.append(text("job.next_after", attempt=job.attempt + 1, count=job.retry_count, most=job.max_retries))
     if shown == "silent" and observed.view.lease_expires_at is not None:
@@ -145,13 +145,14 @@ def _explanations(observed: JobObservation, shown: str, settings: Settings, lang
     return lines
 
 
-def _pause_lines(pause: Pause, text: Callable[..., Markup]) -> list[Markup]:
+def pause_text(pause: Pause, language: Language) -> Markup:
+    """Return since or until when an analysis is paused, and why."""
     when = (
-        text("job.paused_since", since=time_tag(pause.paused_at))
+        language.text("job.paused_since", since=time_tag(pause.paused_at))
         if pause.paused_until is None
-        else text("job.paused_until", until=time_tag(pause.paused_until))
+        else language.text("job.paused_until", until=time_tag(pause.paused_until))
     )
-    return [Markup('{} <span class="quoted">{}</span>').format(when, pause.because)]
+    return Markup('{} <span class="quoted">{}</span>').format(when, pause.because)
 
 
 def _retention(job: JobRecord, settings: Settings, language: Language) -> list[Markup]:
@@ -185,7 +186,7 @@ def _estimate(observed: JobObservation, shown: str, language: Language) -> tuple
         if found is None:
             return None, None
         return format_remaining(found, language), language.text("job.source.pace", steps=found.steps)
-    if shown in ("queued", "paused") and observed.worker_seen and observed.moment.estimated_seconds is not None:
+    if shown == "queued" and observed.worker_seen and observed.moment.estimated_seconds is not None:
         return format_estimate(observed.moment.estimated_seconds, language), language.text("job.source.others")
     return None, None
 

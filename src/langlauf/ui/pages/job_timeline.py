@@ -18,6 +18,8 @@ _JOB_ENDS = frozenset({EventType.COMPLETED, EventType.FAILED, EventType.CANCELED
 _REQUEUES = frozenset({EventType.LEASE_LOST, EventType.RELEASED})
 #: Distances between ticks, in seconds.
 _TICK_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 14_400, 28_800, 86_400)
+#: Those of a job that took less than a second.
+_SHORT_TICK_STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 _MAX_TICKS = 4
 
 
@@ -83,15 +85,16 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
         whole = max(self.end - self.start, 1)
         return round(100 * min(max(at - self.start, 0), whole) / whole, 2)
 
-    def ticks(self) -> list[int]:
+    def ticks(self) -> list[float]:
         """Return round seconds for the ticks of the axis, few enough for a phone."""
         whole = seconds_between(self.start, self.end)
-        step = next((step for step in _TICK_STEPS if whole / step <= _MAX_TICKS), round(whole / _MAX_TICKS) or 1)
-        return list(range(0, int(whole) + 1, step))
+        steps = _TICK_STEPS if whole >= 1 else _SHORT_TICK_STEPS
+        step = next((step for step in steps if whole / step <= _MAX_TICKS), round(whole / _MAX_TICKS) or 1)
+        return [step * number for number in range(int(whole / step) + 1)]
 
-    def tick_place(self, second: int) -> float:
+    def tick_place(self, second: float) -> float:
         """Return the position of a tick, in percent of the whole."""
-        return self.place(self.start + second * SECOND)
+        return self.place(self.start + round(second * SECOND))
 
 
 def job_timeline(job: JobRecord, events: Sequence[Event], now: Instant) -> Timeline:

@@ -26,6 +26,7 @@ from langlauf.ui.job_input import (
     prefilled_fields,
 )
 from langlauf.ui.page_request import PageRequest
+from langlauf.ui.pages.job_headline import pause_text
 from langlauf.ui.pages.submit_form import (
     BASED_ON,
     NOTIFY_FIELDS,
@@ -196,6 +197,9 @@ class StartPage:
             "recent": RECENT_JOBS,
             **await self._recent(caller),
         }
+        # The list of recent jobs has read the pauses.
+        pause = None if card is None else self._context.services.pauses.covering(caller.org_id, card.name)
+        values["pause"] = None if pause is None else pause_text(pause, request.language)
         return self._renderer.page(request, "start/start.html", outcome.status, headers=outcome.headers, **values)
 
     async def _recent(self, caller: Caller) -> dict[str, Any]:
