@@ -187,6 +187,25 @@ def test_jobs(langlauf: Commands) -> None:
     assert [job["job_id"] for job in langlauf.json("jobs", "--q", ids[1])] == [ids[1]]
 
 
+def test_errors(langlauf: Commands) -> None:
+    """Failures by cause, the most frequent first, with the line that raised them and the newest job."""
+    assert "No job failed" in langlauf.run("errors").stderr
+    bugs = [langlauf.json("submit", "-a", "fail", "how=bug", "--wait", exit_code=1)["job_id"] for _ in range(2)]
+    other = langlauf.json("submit", "-a", "fail", "how=permanent", "--wait", exit_code=1)["job_id"]
+    shown = langlauf.run("errors").stdout
+    assert shown.startswith("2 x internal  fail\n    RuntimeError: a mistake\n    raised in fail, sample_app.py:")
+    assert f"langlauf status --trace {bugs[1]}" in shown
+    found = langlauf.json("errors")
+    assert [(one["error_code"], one["job_ids"]) for one in found["groups"]] == [
+        ("internal", bugs[::-1]),
+        ("unknown_region", [other]),
+    ]
+    assert (found["failures"], found["complete"]) == (3, True)
+    assert found["groups"][1]["messages"] == ["the region is unknown"]
+    assert "The first 1 of 2 causes" in langlauf.run("errors", "--limit", "1").stderr
+    assert langlauf.json("errors", "--analysis", "echo")["groups"] == []
+
+
 def test_notifications(langlauf: Commands) -> None:
     """A job's messages are listed, by channel where one is named."""
     job = langlauf.json("submit", "value=1", "--wait")["job_id"]

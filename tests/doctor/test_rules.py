@@ -8,6 +8,7 @@ import pytest
 
 from langlauf.doctor import CHECKS
 from langlauf.doctor.check import Needs
+from langlauf.domain.health_rules import MIN_ENDED
 from langlauf.domain.instant import SECOND
 from langlauf.domain.pause import PauseRequest
 from langlauf.domain.schedule import Schedule
@@ -125,6 +126,14 @@ def _does_not_stop(store: CheckedStore) -> None:
     )
 
 
+def _many_fail(store: CheckedStore) -> None:
+    async def fail(store: Store) -> None:
+        for _ in range(MIN_ENDED):
+            await maker(store).failed()
+
+    store.use(fail)
+
+
 def _retry_overdue(store: CheckedStore) -> None:
     store.use(lambda store: maker(store).retrying())
     store.run(f"UPDATE jobs SET next_attempt_at = {store.now() - _HOUR} WHERE next_attempt_at IS NOT NULL")
@@ -191,6 +200,7 @@ FAULTS = (
     Fault("schedules", "warning", _scheduled("gone", -_HOUR)),
     Fault("oldest_running", "warning", _runs_long),
     Fault("canceling", "warning", _does_not_stop),
+    Fault("failures", "warning", _many_fail),
     Fault("retries", "warning", _retry_overdue, frozenset({"unknown_analyses"})),
     Fault("retention_lag", "warning", _kept_too_long),
     Fault("deliveries", "error", _overdue_message, frozenset({"duty_deliveries"})),

@@ -7,7 +7,7 @@ import click
 
 from langlauf.cli.options import CommandError, ExitCode
 from langlauf.cli.output import command_line, format_time, plain, print_json, print_note
-from langlauf.client import JobState, RemoteJob
+from langlauf.client import JobState, JobSummary, RemoteJob
 from langlauf.client.job_text import pause_text, progress_parts, state_text, time_left
 from langlauf.client.progress_bar import drawn_job, terminal
 from langlauf.domain.stack_trace import read_cause
@@ -156,7 +156,7 @@ def print_trace(state: JobState) -> None:
     click.echo("\n" + escaped_lines(cause.trace.rstrip()))
 
 
-def trace_in(state: JobState) -> str | None:
+def trace_in(state: JobSummary) -> str | None:
     """Return the stack trace of a failed job, where the server shows it to this caller."""
     found = (state.error_meta or {}).get("trace")
     return found if isinstance(found, str) else None

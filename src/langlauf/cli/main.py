@@ -18,6 +18,7 @@ _GROUPS = {
         "open": "jobs:open_page",
         "cancel": "jobs:cancel",
         "retry": "jobs:retry",
+        "errors": "failures:errors",
         "events": "events:events",
         "inbox": "events:inbox",
         "notifications": "events:notifications",

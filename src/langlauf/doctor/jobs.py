@@ -16,14 +16,16 @@ from langlauf.doctor.check import (
     ok,
     warning,
 )
-from langlauf.doctor.target import DoctorTarget
+from langlauf.doctor.target import MAX_ROWS, DoctorTarget
 from langlauf.domain.health import DELIVERY_DUTY, RETENTION_DUTY, SWEEP_DUTY, runnable_analyses
 from langlauf.domain.health_rules import (
     DUTY_ROUNDS,
     DUTY_STOPPED,
+    FAILURES,
     LATE_DELIVERY,
     LONG_WAIT,
     MANY_DELIVERIES,
+    MIN_ENDED,
     NO_WORKER,
     OVERDUE_LEASES,
     RECEIVERS_DOWN,
@@ -33,9 +35,10 @@ from langlauf.domain.health_rules import (
 )
 from langlauf.domain.instant import after, seconds_between
 from langlauf.domain.schedule import GRACE_SECONDS
+from langlauf.domain.state import Status
 from langlauf.store.tools.inspection import RetiredKind
 
-_DAY = 86_400.0
+_HOUR, _DAY = 3_600.0, 86_400.0
 _MANY_RETRIES = 1_000
 #: A pause without an end that is older was probably forgotten.
 _FORGOTTEN_PAUSE = _DAY
@@ -193,6 +196,17 @@ def canceling(target: DoctorTarget) -> CheckResult:
     return ok("every canceled job stops in time")
 
 
+def failures(target: DoctorTarget) -> CheckResult:
+    """Check the jobs that ended in the last hour, as /ops does."""
+    ended = target.inspector.ended(after(target.now, -_HOUR), MAX_ROWS)
+    failed = [job for job in ended if job.status == Status.FAILED]
+    message = f"{len(failed)} of {len(ended)} jobs failed in the last hour"
+    if len(ended) < MIN_ENDED or len(failed) <= FAILURES.threshold * len(ended):
+        return ok(message)
+    [(org, _)] = Counter(job.org_id for job in failed).most_common(1)
+    return warning(f"{message}; the page /errors groups them by cause", target.remedy(FAILURES, org=org))
+
+
 def retries(target: DoctorTarget) -> CheckResult:
     due = [job.next_attempt_at for job in target.underway if job.next_attempt_at is not None]
     late = [one for one in due if seconds_between(one, target.now) > LONG_WAIT.threshold]
@@ -299,6 +313,12 @@ CHECKS = (
     ),
     Check("oldest_running", Needs.ROWS, "No job has been running for more than a day.", oldest_running),
     Check("canceling", Needs.ROWS, "No job runs a minute past the grace after it was asked to stop.", canceling),
+    Check(
+        "failures",
+        Needs.ROWS,
+        "Of 20 jobs or more that ended in the last hour, at most a tenth failed.",
+        failures,
+    ),
     Check("retries", Needs.ROWS, "Fewer than 1,000 jobs wait for a retry, and none is overdue by 5 minutes.", retries),
     Check(
         "duty_sweep",

@@ -17,6 +17,8 @@ _VARIABLE = re.compile(
     re.IGNORECASE,
 )
 PLACEHOLDER = "…"
+#: Enough to show what goes wrong; grouping more would take too long.
+MOST_FAILURES = 3_000
 _LONGEST_SHAPE = 300
 _KEY_DIGITS = 16
 

@@ -104,7 +104,7 @@ FAILURES = HealthRule(
     threshold=0.1,
     headline="Many jobs fail",
     message="{failed} of {ended} jobs failed, most often with <code>{code}</code>.",
-    remedy="langlauf jobs --status failed",
+    remedy="langlauf errors --org {org}",
     alert="LanglaufJobsFail",
 )
 #: Fewer ended jobs than this say nothing about the share of failures.

@@ -8,7 +8,7 @@ import msgspec
 from langlauf.auth.caller import Caller
 from langlauf.clock import Clock
 from langlauf.domain.access import Scope
-from langlauf.domain.failure_groups import FailedJob, FailureGroup, group_failures
+from langlauf.domain.failure_groups import MOST_FAILURES, FailedJob, FailureGroup, group_failures
 from langlauf.domain.health import Health, WorkerStatus, check_health, runnable_analyses
 from langlauf.domain.health_rules import SLOW_CANCEL
 from langlauf.domain.instant import Instant, after
@@ -95,8 +95,6 @@ class Overviews:
         return await asyncio.to_thread(ops_statistics, seen, span, now, cancel_seconds=SLOW_CANCEL.threshold)
 
 
-#: Enough to show what goes wrong; grouping more would take too long.
-MOST_FAILURES = 3_000
 _AT_ONCE = 1_000
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from langlauf.domain.health import DutySuccess, WorkerStatus
 from langlauf.domain.instant import Instant
-from langlauf.domain.overview import StartedJob, WaitingJobs
+from langlauf.domain.overview import EndedJob, StartedJob, WaitingJobs
 from langlauf.domain.pause import Pause
 from langlauf.domain.result import ReferencedPayloads
 from langlauf.store.admin import worker_from
@@ -195,6 +195,9 @@ class Inspector(Protocol):
     def underway(self, most: int) -> list[StartedJob]:
         """Return what runs or waits for its next attempt."""
 
+    def ended(self, since: Instant, most: int) -> list[EndedJob]:
+        """Return the jobs that ended since a time, the newest first."""
+
     def duties(self) -> list[DutySuccess]:
         """Return when each maintenance duty last succeeded."""
 
@@ -281,6 +284,9 @@ class SharedInspector(ABC):
 
     def underway(self, most: int) -> list[StartedJob]:
         return [StartedJob(*row) for row in self._ask("all_underway", most=most)]
+
+    def ended(self, since: Instant, most: int) -> list[EndedJob]:
+        return [EndedJob(*row) for row in self._ask("all_ended", since=since, most=most)]
 
     def duties(self) -> list[DutySuccess]:
         return [DutySuccess(*row) for row in self._ask("all_duties")]
