@@ -23,7 +23,7 @@ _SETTINGS = {
     "LANGLAUF_RETRY_CAP": "2h",
     "LANGLAUF_CANCEL_GRACE": "10m",
     "LANGLAUF_LEASE_SECONDS": "60",
-    "LANGLAUF_SWEEP_SECONDS": "10m",
+    "LANGLAUF_SWEEP_SECONDS": "1d",
     "LANGLAUF_WEBHOOK_SECRET": "whsec_" + "A" * 32,
     "LANGLAUF_SMTP": "smtp://127.0.0.1:9?tls=none",
     "LANGLAUF_MAIL_FROM": "jobs@example.org",

@@ -45,6 +45,7 @@ async def plain(job: Job, region: str) -> str:
 @pytest.fixture(scope="module")
 def served(store_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """A server with a versioned analysis whose results are reused, and one without a version."""
+    FAILED.clear()
     folder = tmp_path_factory.mktemp("kinds")
     app = Langlauf()
     app.analysis(version="2026.3", reuse="7d", max_retries=3)(survey)
