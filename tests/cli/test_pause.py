@@ -18,6 +18,7 @@ def test_an_analysis_is_paused_and_resumed(langlauf: Commands, client: Client) -
     job = client.submit(value=2)
     assert job.accepted is not None
     assert (job.accepted.phase, job.accepted.paused_because) == ("paused", "the source is down")
+    assert "it waits, as its analysis is paused until" in langlauf.run("submit", "value=3").stderr
     state = langlauf.run("status", job.job_id).stdout
     assert "queued (paused)" in state
     assert re.search(r"Paused +until .+: the source is down", state)

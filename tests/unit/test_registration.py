@@ -13,6 +13,12 @@ from langlauf.domain.errors import RegistrationError
 Places = Annotated[list[Annotated[str, msgspec.Meta(min_length=1)]], msgspec.Meta(max_length=2)]
 
 
+class Point(msgspec.Struct):
+    """A value that can be changed."""
+
+    x: int = 1
+
+
 async def survey(job: Job, region: str, years: int = 3, mode: Literal["a", "b"] = "a") -> None:
     """Surveys a region."""
 
@@ -104,6 +110,7 @@ def test_a_collection_may_be_a_default() -> None:
         prices: list[float] = [1.0, 2.0],  # noqa: B006 - the case
         tags: Places | None = ["a"],  # noqa: B006
         of: set[int] = {3},  # noqa: B006
+        at: Point = Point(),  # noqa: B008
     ) -> None: ...
 
     app = Langlauf()
@@ -112,9 +119,14 @@ def test_a_collection_may_be_a_default() -> None:
     assert found is not None
     kind = found.input_type
     properties = build_document(app.registry)["components"]["schemas"]["MeanInput"]["properties"]
-    assert [properties[name]["default"] for name in ("prices", "tags", "of")] == [[1.0, 2.0], ["a"], [3]]
+    assert [properties[name]["default"] for name in ("prices", "tags", "of", "at")] == [
+        [1.0, 2.0],
+        ["a"],
+        [3],
+        {"x": 1},
+    ]
     first, second = read_input(kind, {}), read_input(kind, {})
-    assert canonical_json(first) == '{"of":[3],"prices":[1.0,2.0],"tags":["a"]}'
+    assert canonical_json(first) == '{"at":{"x":1},"of":[3],"prices":[1.0,2.0],"tags":["a"]}'
     assert first.prices is not second.prices
     with pytest.raises(InvalidInput, match="at most 2"):
         read_input(kind, {"tags": ["a", "b", "c"]})

@@ -71,7 +71,8 @@ def _default(name: str, parameter: inspect.Parameter, kind: Any) -> tuple[Any, A
         raise RegistrationError(
             f"{name}: the default of {parameter.name} does not fit its type: {error}{hint}"
         ) from error
-    if not default or not isinstance(default, list | dict | set):
+    mutable = isinstance(default, msgspec.Struct) and not default.__struct_config__.frozen
+    if not mutable and not (default and isinstance(default, list | dict | set | bytearray)):
         return kind, default
     # msgspec copies no such default by itself, and leaves one that a function makes out of the schema.
     shown = msgspec.Meta(extra_json_schema={"default": stored})

@@ -19,6 +19,7 @@ from langlauf.doctor.check import CheckLevel, Finding
 from langlauf.doctor.probe import Probe
 from langlauf.doctor.target import DoctorTarget
 from langlauf.domain.errors import LanglaufError
+from langlauf.domain.text import counted
 from langlauf.settings import Settings
 from langlauf.store.tools.drivers import inspector_of
 from langlauf.version import VERSION
@@ -127,7 +128,8 @@ def _print(shown: str, findings: list[Finding], *, as_json: bool) -> None:
             click.echo(f"{one.level:8} {one.name:18} {plain(one.seen)}")
             if one.next is not None:
                 click.echo(f"{'':8} {'next':18} {one.next}")
-    others = [f"{count} {level}" for level, count in counts.items() if count and level != CheckLevel.OK]
+    others = [counted(counts[level], level) for level in (CheckLevel.WARNING, CheckLevel.ERROR) if counts[level]]
+    others += [f"{counts[CheckLevel.UNKNOWN]} unknown"] if counts[CheckLevel.UNKNOWN] else []
     click.echo(f"{shown}: {len(findings)} checks, {', '.join(others) or 'no problems'}", err=True)
 
 

@@ -75,6 +75,8 @@ def print_new_job(job: RemoteJob, *, as_json: bool) -> None:
         print_json(job.accepted)
         return
     click.echo(job.job_id)
+    if job.accepted is not None and (paused := pause_text(job.accepted)):
+        print_note(f"  it waits, as its analysis is paused {paused}")
     print_note(f"  watch it: {command_line('watch', job.job_id)}")
     print_note(f"  its page: {job.url}")
 
