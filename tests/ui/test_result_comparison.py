@@ -6,10 +6,15 @@ from typing import Any
 
 import pytest
 
+from langlauf.analysis.wording import Wording
 from langlauf.clock import new_id
+from langlauf.domain.view import Column, Fact
+from langlauf.ui.analysis_texts import AnalysisWords
+from langlauf.ui.language import load_language
 from langlauf.ui.pages import result_comparison as comparing
-from langlauf.ui.pages.result_comparison import changed_paths, changed_rows
+from langlauf.ui.pages.result_comparison import changed_paths, changed_rows, comparable, field_label
 from langlauf.ui.views.raw_json import items, parse_raw
+from langlauf.ui.views.stored_views import RawTableView
 from tests.support.live import GATES, Live, live
 from tests.support.view_samples import ATTACK, showing_app
 from tests.ui.html_page import assert_page
@@ -49,8 +54,8 @@ def test_rows_are_told_apart_by_a_key_or_by_position() -> None:
     """A column of its own for each row, if possible one that sounds like it; else the place in the list."""
     found = rows([{"v": 1, "id": 7}, {"v": 1, "id": 8}], [{"v": 2, "id": 8}, {"v": 1, "id": 9}])
     assert found.key == "id"
-    assert [(one.what, one.key) for one in found.listed] == [("added", "9"), ("removed", "7"), ("changed", "8")]
-    [field] = found.listed[2].fields
+    assert [(one.what, one.key) for one in found.listed] == [("removed", "7"), ("changed", "8"), ("added", "9")]
+    [field] = found.listed[1].fields
     assert (field.name, field.before.text, field.after.text) == ("v", "1", "2")
     assert rows([{"a": 1, "b": 1}], [{"a": 1, "b": 2}]).key == "a"
     by_place = rows([[1, 1], [1, 2]], [[1, 1], [1, 1]])
@@ -76,6 +81,36 @@ def test_values_are_compared_where_they_stand() -> None:
     assert paths({"secret": "a"}, {"secret": "b"}) == [("/secret", "", "")]
     found = changed_paths(parse_raw(json.dumps(list(range(999)))), parse_raw(json.dumps([-1] * 999)), without=None)
     assert (len(found.listed), found.complete) == (comparing.MAX_LISTED_CHANGES, False)
+
+
+def test_paths_are_told_in_words() -> None:
+    """The label of the fact, or the name as people write it; items of a list are counted from 1."""
+    wording = Wording(
+        facts=(Fact(key="risk_score", label="Score"),), texts={"de": {"Summary": "Überblick"}}, patterns={"de": []}
+    )
+    words = AnalysisWords(wording, load_language("de"))
+    assert field_label("/summary/risk_score", words) == "Überblick: Score"
+    assert field_label("/parse/hints/0", words) == "Parse: Hints: 1"
+    assert field_label("/", words) == "/"
+
+
+def test_different_tables_are_not_compared_by_rows() -> None:
+    """Neither another place in the result nor other columns: there only values are compared."""
+
+    def table(at: str, *names: str) -> RawTableView:
+        return RawTableView(at=at, columns=[Column(name=name) for name in names])
+
+    assert comparable(table("/rows", "a", "b"), table("/rows", "b", "a"))
+    assert not comparable(table("/rows", "a"), table("/rows", "b"))
+    assert not comparable(table("/rows", "a"), table("/others", "a"))
+
+
+def test_two_runs_with_the_same_result_are_said_to_be_the_same(server: Live) -> None:
+    """In a sentence, beside what differs in their inputs."""
+    one, other = (server.wait(server.submit("repeated")["job_id"]) for _ in range(2))
+    made = assert_page(server.http.get(f"/results/{one['result_id']}/diff?with={other['result_id']}"))
+    assert "The results of both runs are the same." in made.text
+    assert "Added: 0" not in made.text
 
 
 def test_a_version_has_an_address(server: Live, address: str) -> None:
@@ -114,6 +149,7 @@ def test_how_it_was_made_is_told(server: Live, address: str) -> None:
     for words in ("How this came about", '"gate": "', "growing", "Kept until", "Finished", "Duration"):
         assert words in made.text
     assert made.text_of("h1") == "Result: growing"
+    assert [link for link in made.links() if "?from=" in link], "the way to change the input"
 
 
 def test_a_result_says_what_it_is_about(server: Live) -> None:

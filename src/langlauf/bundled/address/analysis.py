@@ -150,7 +150,7 @@ async def address(job: Job, query: Query, intelligence_mode: IntelligenceMode = 
         stage = stages[name]
         context = StageContext(query, table, dict(results))
         if name == "locate" and not is_loaded(table):
-            await job.progress(step="Loading the table of places, for which the first job waits")
+            await job.progress(step="Loading the table of places (only the first job waits for it)")
         # The stages compute, which would block the event loop.
         results[name] = await job.checkpoint(name, asyncio.to_thread, stage.run, context)
         done.append(stage)

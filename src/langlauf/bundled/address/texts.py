@@ -18,7 +18,23 @@ _NOT_RECOGNISED: Final = (
     "In der Eingabe wurde kein Ort erkannt. Die Schreibweise prüfen und Ort und Land ergänzen, zum Beispiel "
     "«Bundesplatz 3, 3005 Bern, Schweiz»."
 )
-ENGLISH: Final = {"Query": "Address or place"}
+ENGLISH: Final = {
+    "Query": "Address or place",
+    "basic": "basic: place and rank",
+    "extended": "extended: also surroundings and names",
+    "risk": "risk: also a score",
+    # steps
+    "Stage {}": "Stage: {}",
+    "parse": "take the address apart",
+    "locate": "find the place",
+    "profile": "people by distance",
+    "comparable": "comparable places",
+    "sun_and_time": "sun and time",
+    "border": "nearness of borders",
+    # parts of the address
+    "after_postcode": "after the postcode",
+    "before_postcode": "before the postcode",
+}
 GERMAN: Final = {
     "Locate an address": "Eine Adresse finden",
     "Locate an address in the GeoNames gazetteer and describe the place, its region, surroundings and rank.": (
@@ -58,7 +74,7 @@ GERMAN: Final = {
     "elevated": "erhöht",
     "high": "hoch",
     # steps
-    "Stage {}": "Stufe {}",
+    "Stage {}": "Stufe: {}",
     "parse": "Adresse zerlegen",
     "locate": "Ort suchen",
     "region": "Region",
@@ -75,8 +91,8 @@ GERMAN: Final = {
     "border": "Grenznähe",
     "seasonality": "Jahreszeiten",
     "assessment": "Bewertung",
-    "Loading the table of places, for which the first job waits": (
-        "Ortsverzeichnis wird geladen; darauf wartet der erste Job"
+    "Loading the table of places (only the first job waits for it)": (
+        "Ortsverzeichnis wird geladen (nur der erste Job wartet darauf)"
     ),
     "Address taken apart": "Adresse zerlegt",
     "Place located": "Ort gefunden",
@@ -137,6 +153,10 @@ GERMAN: Final = {
     "Main place": "Hauptort",
     "Other places, by people": "Andere Orte, nach Einwohnern",
     "Role": "Rolle",
+    "Words": "Wörter",
+    "street": "Strasse",
+    "after_postcode": "nach der Postleitzahl",
+    "before_postcode": "vor der Postleitzahl",
     "Name": "Name",
     "Population": "Einwohner",
     "Distance km": "Entfernung km",

@@ -1,7 +1,7 @@
 """`/results/{result_id}/diff`: two snapshots compared, by rows of their table and by paths elsewhere."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import msgspec
@@ -10,11 +10,14 @@ from starlette.responses import Response
 
 from langlauf.api.context import ApiContext
 from langlauf.auth.caller import Caller
+from langlauf.domain.job import JobRecord
 from langlauf.domain.redact import is_secret_name
 from langlauf.domain.result import StoredResult
 from langlauf.domain.view import Column
 from langlauf.problems import not_found
 from langlauf.service.read import CallerReads
+from langlauf.ui.analysis_texts import AnalysisWords
+from langlauf.ui.formatting import in_words
 from langlauf.ui.page_request import PageRequest
 from langlauf.ui.pages.snapshots import (
     query_number,
@@ -97,6 +100,9 @@ def changed_rows(before: Sequence[Raw], after: Sequence[Raw], columns: Sequence[
     ]
     both = [(name, earlier[name], row) for name, row in later.items() if name in earlier]
     changes += [_row_change("changed", name, was, row) for name, was, row in both if not _same_row(was, row)]
+    # In the order of the tables, so that a reader finds a row where it stands.
+    places = {name: place for rows in (earlier, later) for place, name in enumerate(rows)}
+    changes.sort(key=lambda change: (places[change.key], change.what != "removed"))
     counts = {what: sum(change.what == what for change in changes) for what in ("added", "removed", "changed")}
     return RowChanges(key=key, listed=changes[:MAX_LISTED_CHANGES], **counts)
 
@@ -223,8 +229,13 @@ class ComparisonPage:
             around=snapshot_neighbours(await reads.results(newest.job.job_id), after.snapshot),
             rows=rows,
             paths=paths,
+            where=self._labels(request, newest.job),
             most=MAX_LISTED_CHANGES,
         )
+
+    def _labels(self, request: PageRequest, job: JobRecord) -> Callable[[str], str]:
+        words = self._renderer.analyses.words(job.analysis, request.language)
+        return lambda pointer: field_label(pointer, words)
 
     async def _two_jobs(self, request: PageRequest, reads: CallerReads, other_id: str) -> Response:
         """Compare the newest results of two jobs, the one that was accepted first on the left, and their inputs."""
@@ -248,6 +259,7 @@ class ComparisonPage:
             around=None,
             rows=rows,
             paths=paths,
+            where=self._labels(request, late.job),
             most=MAX_LISTED_CHANGES,
         )
 
@@ -255,11 +267,25 @@ class ComparisonPage:
 def _compare(before: StoredResult, after: StoredResult) -> tuple[RowChanges | None, PathChanges]:
     old, new = result_views(before), result_views(after)
     table, earlier = _first_table(new), _first_table(old)
-    if table is None or earlier is None:
+    if table is None or earlier is None or not comparable(earlier, table):
         return None, changed_paths(old.payload, new.payload, without=None)
     rows = changed_rows(old.rows(earlier), new.rows(table), table.columns)
-    without = table.at if rows is not None and table.at == earlier.at else None
+    without = table.at if rows is not None else None
     return rows, changed_paths(old.payload, new.payload, without=without)
+
+
+def comparable(before: RawTableView, after: RawTableView) -> bool:
+    """Whether two tables are the same one at different times: rows of different tables have nothing in common."""
+    names = [{column.name for column in table.columns} for table in (before, after)]
+    return before.at == after.at and names[0] == names[1]
+
+
+def field_label(pointer: str, words: AnalysisWords) -> str:
+    """Return a path in words: `/summary/people_within_25_km` is "Summary: People within 25 km"."""
+    labels = {fact.key: fact.label for fact in words.wording.facts if fact.label}
+    parts = [part.replace("~1", "/").replace("~0", "~") for part in pointer.removeprefix("/").split("/")]
+    shown = [str(int(one) + 1) if one.isdecimal() else words.text(labels.get(one) or in_words(one)) for one in parts]
+    return ": ".join(shown) or pointer
 
 
 def _first_table(found: ResultViews) -> RawTableView | None:
