@@ -82,6 +82,11 @@ class BackgroundLoop:
                 await self._pause()
 
 
+def until_tick(every: float) -> float:
+    """Return the seconds until the next multiple of an interval: looks of a process come together, as one read."""
+    return every - monotonic() % every
+
+
 class PeriodicDuty(BackgroundLoop):
     """A maintenance loop: counts its rounds, remembers its last success, and logs and repeats a round that failed.
 
@@ -98,7 +103,7 @@ class PeriodicDuty(BackgroundLoop):
         on_success: Callable[[str], Awaitable[object]] | None = None,
         grace: float = 0.0,
     ) -> None:
-        super().__init__(name, self._round, pause=lambda: pause(every), on_error=self._failed, grace=grace)
+        super().__init__(name, self._round, pause=lambda: pause(until_tick(every)), on_error=self._failed, grace=grace)
         self.every = every
         #: when a round last succeeded, by `monotonic`; before the first success, the time of the start
         self.succeeded_at = monotonic()

@@ -100,3 +100,10 @@ def test_a_batch_says_once_what_its_ends_have_in_common() -> None:
         ("changed", "1", "2"),
         ("orgs", "org-a"),
     ]
+
+
+def test_a_claim_that_finds_nothing_wakes_nothing() -> None:
+    """Workers ask twice a second; the sender of messages would look as often."""
+    heard = _Heard()
+    announce_batch(heard, [(REQUEST, [])])
+    assert heard.said == []

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from langlauf.background import PeriodicDuty
+from langlauf.background import PeriodicDuty, until_tick
 from langlauf.clock import Clock, draw, monotonic
 from langlauf.domain.delivery import ChannelName, Delivery, DeliveryClaim, DeliveryEnd
 from langlauf.domain.delivery_outcome import PAUSE_AFTER_FAILURES, DeliveryOutcome, settle_delivery
@@ -30,6 +30,8 @@ _MOST_OF_LANE = 2
 #: The longest pause between two rounds, and the shortest after one that claimed nothing.
 _LOOK_SECONDS = 1.0
 _REST_SECONDS = 0.2
+#: How often the store is asked who sends mail: a sender counts as alive for longer than this.
+_ASK_SECONDS = 5.0
 #: Bounds the exponent of the backoff: a store may be unavailable for days, and 2.0 ** 1024 overflows.
 _MOST_DOUBLINGS = 60
 _LONGEST_REST = 10.0
@@ -139,8 +141,8 @@ class Sender(PeriodicDuty):
         self._failures = 0
 
     async def _mail_left_to_others(self) -> bool:
-        """Whether another process sends the mail; the store is asked once per second at most."""
-        if self._asked_at is None or monotonic() - self._asked_at >= _LOOK_SECONDS:
+        """Whether another process sends the mail; the store is asked every few seconds at most."""
+        if self._asked_at is None or monotonic() - self._asked_at >= _ASK_SECONDS:
             self._others_send_mail = mail_sender_alive(await self._store.duties.successes(), self._clock.now())
             self._asked_at = monotonic()
         return self._others_send_mail
@@ -158,7 +160,7 @@ class Sender(PeriodicDuty):
             return
         if not self._claimed:  # otherwise every change of a job would cause a claim that finds nothing
             await _wait_at_most(_REST_SECONDS, self._freed)
-        await self._hints.wait_for_outbox(_LOOK_SECONDS)
+        await self._hints.wait_for_outbox(until_tick(_LOOK_SECONDS))
 
     async def _failed(self, error: Exception) -> None:
         DUTIES.add(self.name, "failed")

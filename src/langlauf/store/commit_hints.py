@@ -71,7 +71,7 @@ def announce(hints: CommitHints, operation: object, answer: object) -> None:
         case NewJob(), Accepted(job=job):
             _hint_starts(hints, [job])
             hints.org_changed((job.org_id,))
-        case ClaimRequest(), list(claims):
+        case ClaimRequest(), list(claims) if claims:
             hints.changed(claim.lease.job_id for claim in claims)
             hints.org_changed({claim.lease.org_id for claim in claims})
         case Recording(lease=lease, write=write), WriteResult() if answer:
@@ -88,7 +88,7 @@ def announce(hints: CommitHints, operation: object, answer: object) -> None:
         case HoldRequest(org_id=org_id), JobView(job=job):
             hints.changed((job.job_id,))
             hints.org_changed((org_id,))
-        case RetireBatch(jobs=jobs), _:
+        case RetireBatch(jobs=[_, *_] as jobs), _:
             hints.changed(job_id for _, job_id in jobs)
             hints.org_changed({org_id for org_id, _ in jobs})
         case _, SweptJob(org_id=org_id, job_id=job_id):
