@@ -5,7 +5,7 @@ import pytest
 from langlauf.clock import new_id
 from langlauf.ui.pages import inbox as inbox_page
 from tests.support.live import Live
-from tests.ui.html_page import HtmlPage
+from tests.ui.html_page import HtmlPage, assert_page
 from tests.ui.test_lists import ended, listed
 
 
@@ -51,6 +51,20 @@ def test_one_message_is_marked_as_read(server: Live, org: str) -> None:
     assert send(server, org, message=newer) == "../inbox"
     assert unread(listed(server, org, "/inbox")) == [older]
     assert "1 unread" in listed(server, org, "/jobs").text
+
+
+def test_opening_what_a_message_tells_of_marks_it(server: Live, org: str) -> None:
+    """Once a browser shows the page of the job or of its result to a person, and not where a script fetches it."""
+    shown = {"Sec-Fetch-Dest": "document"}
+    done, broken = ended(server, org, "echo", query="1"), ended(server, org, "failing", how="permanent")
+    result, job = f"/results/{done['result_id']}", f"/jobs/{broken['job_id']}"
+    for headers in ({}, {"Sec-Fetch-Dest": "empty"}, {**shown, "Sec-Purpose": "prefetch"}):
+        assert "2 unread" in assert_page(server.http.get(result, headers={"X-Org-Id": org, **headers})).text
+    assert_page(server.http.get(result, headers={"X-Org-Id": new_id(), **shown}), 404)
+    for address, left in ((result, 1), (result, 1), (job, 0)):
+        made = assert_page(server.http.get(address, headers={"X-Org-Id": org, **shown}))
+        assert ("1 unread" in made.text) == bool(left)
+        assert len(unread(listed(server, org, "/inbox"))) == left
 
 
 def test_all_that_were_seen_are_marked_at_once(server: Live, org: str) -> None:

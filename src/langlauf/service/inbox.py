@@ -48,6 +48,12 @@ class Inbox:
         """Mark one message; False where it was read already, or where the org has no such message."""
         return await self._mark(caller, MarkRead(org_id=caller.org_id, notification_id=notification_id))
 
+    async def read_of_job(self, caller: Caller, job_id: str) -> bool:
+        """Mark the messages about a job; return whether any had not been marked by itself."""
+        messages = await reads_for(self._store, caller).notifications(job_id, channel="in_app", limit=_STEP)
+        changed = [await self.read_one(caller, one.notification_id) for one in messages if one.read_at is None]
+        return any(changed)
+
     async def read_all(self, caller: Caller, until: Instant) -> bool:
         """Mark all messages up to an instant."""
         return await self._mark(caller, MarkRead(org_id=caller.org_id, until=until))

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import msgspec
@@ -19,6 +19,7 @@ from langlauf.auth.caller import Caller
 from langlauf.clock import new_word
 from langlauf.domain.access import KEY_ALPHABET, Scope
 from langlauf.domain.errors import ResponseMemoryFull, StoreUnavailable
+from langlauf.domain.job import JobRecord
 from langlauf.problems import TITLES, VARY, Problem, not_found
 from langlauf.server.asgi import path_within
 from langlauf.server.large_response import limit_response_memory, response_memory_full
@@ -153,6 +154,21 @@ class PageRenderer:
             return self._error(request, _unavailable_problem(), missing)
         finally:
             memory.close()
+
+    async def mark_read(self, request: PageRequest, caller: Caller, job: JobRecord) -> PageRequest:
+        """Mark the messages about an ended job as read, where a person opens its page, and count anew.
+
+        A script that fetches the page, or a browser that loads it in advance, has not shown it to a person.
+        """
+        headers = request.http.headers
+        if not job.terminal or headers.get("sec-fetch-dest") != "document" or "sec-purpose" in headers:
+            return request
+        services = self._context.services
+        with suppress(StoreUnavailable):  # a page can be read where nothing can be written
+            if await services.inbox.read_of_job(caller, job.job_id):
+                left = await services.reads.of(caller).unread(most=MAX_UNREAD_COUNT)
+                return msgspec.structs.replace(request, unread=left)
+        return request
 
     def public_page(self, path: str, *, missing: str = "missing.page", **by_method: PublicPage) -> Route:
         """Return the route of a page without an org's data, which needs no key; its handlers by method."""

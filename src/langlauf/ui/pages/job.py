@@ -68,6 +68,7 @@ class JobDetailPage:
         if view is None:
             raise not_found()
         job = view.job
+        request = await self._renderer.mark_read(request, caller, job)
         events = await self._events(caller, job)
         observed = JobObservation(
             view=view,

@@ -57,6 +57,7 @@ class ResultPage:
         view = choice_parameter(request.http, "view", (LATEST, REQUESTED)) or LATEST
         reads = self._context.services.reads.of(caller)
         found = await requested_snapshot(reads, request, latest=view == LATEST)
+        request = await self._renderer.mark_read(request, caller, found.job)
         return await self._page(request, reads, found, exact=view == REQUESTED)
 
     async def version(self, request: PageRequest, caller: Caller) -> Response:

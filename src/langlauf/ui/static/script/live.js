@@ -225,9 +225,12 @@ class Page {
     if (this.#moving) return;
     this.#moving = true;
     document.documentElement.dataset.moment = "onward";
-    setTimeout(() => {
-      if (!storage.read() && !this.#touched) location.assign(onward);
-    }, MOMENT);
+    const move = () => {
+      // A page that is not looked at waits: opening the result marks its message as read.
+      if (document.hidden) document.addEventListener("visibilitychange", move, { once: true });
+      else if (!storage.read() && !this.#touched) location.assign(onward);
+    };
+    setTimeout(move, MOMENT);
   }
 
   #tryNow() {
