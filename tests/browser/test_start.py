@@ -253,7 +253,7 @@ def test_it_works_below_a_prefix(browser: Browser, tmp_path: Path) -> None:
 def test_the_example_starts_with_one_click(page: Page, site: Live) -> None:
     """The grey text of the field becomes a job."""
     page.goto(FORM)
-    page.get_by_role("button", name="Start the example: Bern").click()
+    page.get_by_role("button", name="Run the example: Bern").click()
     page.wait_for_url(re.compile("/jobs/"))
     assert site.wait(page.url.rpartition("/jobs/")[2].partition("?")[0])["result"]["region"] == "Bern"
 

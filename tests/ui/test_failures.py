@@ -21,7 +21,7 @@ def test_failures_with_one_cause_are_one_row(server: Live, org: str) -> None:
     placed = ended(server, org, "failing", how="permanent")["job_id"]
     made = listed(server, org, "/errors")
     assert "RuntimeError: broken in row …" in made.text
-    assert "For example: RuntimeError: broken in row 2; RuntimeError: broken in row 1" in made.text
+    assert "For example: RuntimeError: broken in row 2 · RuntimeError: broken in row 1" in made.text
     assert "Raised in failing, live.py:" in made.text
     assert "Failed jobs: 5." in made.text
     found = [set(jobs_in(listed(server, org, urljoin("/errors", link)))) for link in groups(made)]

@@ -137,7 +137,7 @@ def test_an_analysis_without_parameters_is_one_button(server: Live) -> None:
 def test_the_example_starts_with_one_click(server: Live) -> None:
     """What the field shows in grey is sent where it was left empty; what was filled in stays."""
     made = assert_page(server.http.get("/?analysis=survey"))
-    assert "Start the example: Bern" in made.text
+    assert "Run the example: Bern" in made.text
     empty = {name: text for name, text in form_fields(made).items() if name != "in.region"}
     assert server.wait(started(send(server, empty | {"example": "yes"})))["result"]["region"] == "Bern"
     data = fill(server, "/?analysis=survey", region="Basel") | {"example": "yes"}

@@ -152,7 +152,7 @@ def pause_text(pause: Pause, language: Language) -> Markup:
         if pause.paused_until is None
         else language.text("job.paused_until", until=time_tag(pause.paused_until))
     )
-    return Markup('{} <span class="quoted">{}</span>').format(when, pause.because)
+    return Markup("{} {}").format(when, language.text("job.pause_reason", reason=pause.because))
 
 
 def _retention(job: JobRecord, settings: Settings, language: Language) -> list[Markup]:
