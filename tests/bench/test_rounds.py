@@ -21,6 +21,7 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 wait = "import signal; print('here', flush=True); signal.pause()"
 child = subprocess.Popen([sys.executable, "-c", wait], start_new_session=True, stdout=subprocess.PIPE)
 child.stdout.readline()
+while time.process_time() < 0.05: pass  # the system counts in hundredths of a second
 print("ready", flush=True)
 signal.pause()
 """

@@ -108,9 +108,9 @@ def test_keys_beside_a_running_server(tmp_path: Path) -> None:
     with serving(store) as server:
         made = _json("keys", "create", "--org", "acme", "--store", str(store))
         address = f"{server.url}/analyze/jobs"
-        taken = httpx2.get(address, headers=bearer(made["key"]), trust_env=False)
+        taken = httpx2.get(address, headers=bearer(made["key"]), trust_env=False, timeout=60)
         assert taken.status_code == 200
-        assert httpx2.get(address, trust_env=False).status_code == 401
+        assert httpx2.get(address, trust_env=False, timeout=60).status_code == 401
         assert run_command("jobs", "--url", server.url).returncode == 6
         assert run_command("jobs", "--url", server.url, "--key", made["key"]).returncode == 0
         of_other = run_command("jobs", "--url", server.url, "--key", made["key"], "--org", "other")
@@ -120,7 +120,9 @@ def test_keys_beside_a_running_server(tmp_path: Path) -> None:
         admin = _json("keys", "create", "--org", "acme", "--scope", "admin", "--store", str(store))["key"]
         eventually(lambda: "name it with --org" in run_command(*pause, admin).stderr)
         _json("keys", "revoke", made["key_id"], "--store", str(store))
-        eventually(lambda: httpx2.get(address, headers=bearer(made["key"]), trust_env=False).status_code == 401)
+        eventually(
+            lambda: httpx2.get(address, headers=bearer(made["key"]), trust_env=False, timeout=60).status_code == 401
+        )
         assert run_command("jobs", "--url", server.url, "--key", made["key"]).returncode == 6
     log = "".join(server.log)
     assert made["key"] not in log
@@ -136,7 +138,9 @@ def test_a_store_with_a_key_may_listen_beyond_this_machine(tmp_path: Path) -> No
     made = _json("keys", "create", "--org", "acme", "--store", str(store))
     _json("keys", "revoke", made["key_id"], "--store", str(store))
     with serving(store, settings={"LANGLAUF_HOST": "0.0.0.0"}) as server:  # noqa: S104
-        assert httpx2.get(f"http://127.0.0.1:{server.port}/analyze/jobs", trust_env=False).status_code == 401
+        assert (
+            httpx2.get(f"http://127.0.0.1:{server.port}/analyze/jobs", trust_env=False, timeout=60).status_code == 401
+        )
 
 
 @pytest.mark.parametrize("closed", [False, True], ids=["open", "closed"])
@@ -145,7 +149,7 @@ def test_what_a_server_offers_to_try_works_with_the_key_in_the_environment(tmp_p
     store = tmp_path / "store.db"
     key = _json("keys", "create", "--org", "acme", "--store", str(store))["key"] if closed else ""
     with serving(store, app="langlauf.bundled:app") as server:
-        httpx2.get(f"{server.url}/ready", trust_env=False)
+        httpx2.get(f"{server.url}/ready", trust_env=False, timeout=60)
         stopped = server.stop()
     assert stopped == 0
     offered = next(line for line in server.log if "try    curl" in line)

@@ -26,9 +26,9 @@ def test_the_sweep_takes_back_what_a_killed_server_left(tmp_path: Path) -> None:
     store, gate = tmp_path / "store.db", tmp_path / "gate"
     with serving(store, settings={"LANGLAUF_LEASE_SECONDS": "1"}) as server:
         body = {"analysis": "gate", "path": str(gate), "options": {"async_mode": {"requested": True}}}
-        job = httpx2.post(f"{server.url}/analyze", json=body, trust_env=False).json()["job"]
+        job = httpx2.post(f"{server.url}/analyze", json=body, trust_env=False, timeout=60).json()["job"]
         while job["status"] != "running":
-            job = httpx2.get(f"{server.url}{job['status_url']}", trust_env=False).json()["job"]
+            job = httpx2.get(f"{server.url}{job['status_url']}", trust_env=False, timeout=60).json()["job"]
         server.process.send_signal(signal.SIGKILL)
         server.process.wait()
 

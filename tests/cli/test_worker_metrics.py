@@ -46,7 +46,7 @@ def test_a_worker_tells_its_metrics_and_nothing_else(tmp_path: Path) -> None:
         before = read_scrape(server.http.get("/metrics").text)
         job_id = server.submit("echo", value="Bern")["job_id"]
         assert server.wait(job_id)["status"] == "completed"
-        with httpx2.Client(base_url=url, trust_env=False) as http:
+        with httpx2.Client(base_url=url, trust_env=False, timeout=60) as http:
             assert http.get("/health").json()["status"] == "up"
             assert http.get("/ready").json()["status"] == "ready"
             told = read_scrape(http.get("/metrics").text)
@@ -63,7 +63,7 @@ def test_it_asks_for_the_operators_token(tmp_path: Path) -> None:
     token, everywhere = "a-long-operators-token", "0.0.0.0"  # noqa: S104
     with (
         _worker(tmp_path / "store.db", API_AUTH_TOKEN=token, LANGLAUF_HOST=everywhere) as url,
-        httpx2.Client(base_url=url.replace(everywhere, "127.0.0.1"), trust_env=False) as http,
+        httpx2.Client(base_url=url.replace(everywhere, "127.0.0.1"), trust_env=False, timeout=60) as http,
     ):
         assert http.get("/metrics").status_code == 401
         assert http.get("/metrics", headers=bearer(token)).status_code == 200

@@ -21,7 +21,9 @@ def main(words: list[str]) -> int:
         elif word != "-fsS":
             kept.append(word)
     wanted = read_curl(kept)
-    answer = httpx2.request(wanted.method, wanted.url, headers=wanted.headers, content=wanted.body, trust_env=False)
+    answer = httpx2.request(
+        wanted.method, wanted.url, headers=wanted.headers, content=wanted.body, trust_env=False, timeout=60
+    )
     if fails and answer.is_error:
         print(f"curl: (22) The requested URL returned error: {answer.status_code}", file=sys.stderr)
         return _FAILED

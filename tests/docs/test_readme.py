@@ -132,7 +132,7 @@ def test_the_package_installs_and_serves(tmp_path: Path) -> None:
     process = subprocess.Popen(program, cwd=tmp_path, env=installed, stderr=subprocess.PIPE, text=True)
     try:
         server = ServerProcess(process)
-        assert httpx2.get(f"{server.url}/", trust_env=False).status_code == 200
+        assert httpx2.get(f"{server.url}/", trust_env=False, timeout=60).status_code == 200
         assert server.stop() == 0
     finally:
         process.kill()

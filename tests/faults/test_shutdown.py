@@ -28,7 +28,7 @@ LONG_GRACE = {"LANGLAUF_SHUTDOWN_GRACE": LONG, "LANGLAUF_LEASE_SECONDS": LONG}
 
 def _submit(url: str, **body: Any) -> str:
     """Submit a job; return its id."""
-    answer = httpx2.post(f"{url}/analyze", json={**body, "options": _ASYNC}, trust_env=False)
+    answer = httpx2.post(f"{url}/analyze", json={**body, "options": _ASYNC}, trust_env=False, timeout=60)
     assert answer.status_code == 202, answer.text
     return str(answer.json()["job"]["job_id"])
 
@@ -204,7 +204,7 @@ def test_open_long_polls_are_answered(tmp_path: Path) -> None:
         job_id = _submit(server.url, analysis="hang")
         _until(server.url, job_id, _started)
         address = f"{server.url}/analyze/jobs/{job_id}?wait=30"
-        etag = httpx2.get(f"{server.url}/analyze/jobs/{job_id}", trust_env=False).headers["etag"]
+        etag = httpx2.get(f"{server.url}/analyze/jobs/{job_id}", trust_env=False, timeout=60).headers["etag"]
         asked = threading.Barrier(21)
 
         def poll(number: int) -> int:

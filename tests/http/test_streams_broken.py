@@ -128,7 +128,7 @@ def test_another_server_that_stops_leaves_a_stream_with_a_clean_end(tmp_path: Pa
     async def body(stack: ExitStack) -> None:
         port, _ = stack.enter_context(_mounted(tmp_path, grace=1))
         wish = {"analysis": "gated", "input": {"gate": gate}, "options": {"async_mode": {"requested": True}}}
-        answer = httpx2.post(f"http://127.0.0.1:{port}/analyze", json=wish, trust_env=False)
+        answer = httpx2.post(f"http://127.0.0.1:{port}/analyze", json=wish, trust_env=False, timeout=60)
         GATES.wait_until_reached(gate)
         async with stream_of(port, answer.json()["job"]["job_id"]) as stream:
             while (await stream.next()).kind != "job.running":

@@ -117,7 +117,7 @@ def test_clients_come_through_a_restart_of_the_server(tmp_path: Path) -> None:
         with serving(store, port=port) as server:
             gate.touch()
             await asyncio.gather(*following)
-            answer = httpx2.get(f"{server.url}/analyze/jobs/{job_id}", trust_env=False)
+            answer = httpx2.get(f"{server.url}/analyze/jobs/{job_id}", trust_env=False, timeout=60)
             return clients, int(answer.json()["job"]["event_seq"])
 
     with socket.socket() as kept:  # it does not listen: no other program gets the port between two servers
@@ -130,7 +130,7 @@ def test_clients_come_through_a_restart_of_the_server(tmp_path: Path) -> None:
 
 def _submit(url: str, gate: str) -> str:
     body = {"analysis": "steps", "input": {"count": 20, "gate": gate}}
-    answer = httpx2.post(f"{url}/analyze", json=body, headers={"Prefer": "respond-async"}, trust_env=False)
+    answer = httpx2.post(f"{url}/analyze", json=body, headers={"Prefer": "respond-async"}, trust_env=False, timeout=60)
     assert answer.status_code == 202, answer.text
     return str(answer.json()["job"]["job_id"])
 

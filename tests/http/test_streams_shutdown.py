@@ -17,7 +17,7 @@ STREAMS = 100
 
 def _submit(server: ServerProcess) -> str:
     body = {"analysis": "hang", "options": {"async_mode": {"requested": True}}}
-    answer = httpx2.post(f"{server.url}/analyze", json=body, trust_env=False)
+    answer = httpx2.post(f"{server.url}/analyze", json=body, trust_env=False, timeout=60)
     assert answer.status_code == 202, answer.text
     return str(answer.json()["job"]["job_id"])
 

@@ -3,6 +3,7 @@
 import json
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 
 import httpx2
 import psutil
@@ -34,13 +35,16 @@ def server() -> Iterator[ServerProcess]:
 
 def _api_processes(server: ServerProcess) -> list[psutil.Process]:
     """The processes that accept connections."""
-    children = psutil.Process(server.process.pid).children()
-    return [child for child in children if "langlauf.cli.api_process" in child.cmdline()]
+    found = []
+    for child in psutil.Process(server.process.pid).children():
+        with suppress(psutil.NoSuchProcess):  # it has just ended, or is not collected yet
+            found += [child] if "langlauf.cli.api_process" in child.cmdline() else []
+    return found
 
 
 def _accepting(server: ServerProcess) -> set[int]:
     """Open many connections at once, and return the processes that hold them."""
-    held = [httpx2.Client(base_url=server.url, trust_env=False) for _ in range(40)]
+    held = [httpx2.Client(base_url=server.url, trust_env=False, timeout=60) for _ in range(40)]
     try:
         for http in held:
             http.get("/health").raise_for_status()
@@ -81,7 +85,9 @@ def test_every_process_logs_as_the_settings_say(server: ServerProcess) -> None:
 def test_a_rate_holds_over_all_processes(server: ServerProcess) -> None:
     """Each request on a connection of its own, so that both processes count."""
     statuses = [
-        httpx2.get(f"{server.url}/analyze/jobs", headers={"X-Org-Id": "org-rate"}, trust_env=False).status_code
+        httpx2.get(
+            f"{server.url}/analyze/jobs", headers={"X-Org-Id": "org-rate"}, trust_env=False, timeout=60
+        ).status_code
         for _ in range(_RATE + 10)
     ]
     assert statuses.count(200) == _RATE
@@ -94,7 +100,9 @@ def test_a_limit_of_streams_holds_over_all_processes(server: ServerProcess) -> N
     with Client(server.url, "org-streams") as client:
         job = client.submit("hang")
     address = f"{server.url}/analyze/jobs/{job.job_id}/events"
-    clients = [httpx2.Client(headers={**headers, "Accept": "text/event-stream"}, trust_env=False) for _ in range(6)]
+    clients = [
+        httpx2.Client(headers={**headers, "Accept": "text/event-stream"}, trust_env=False, timeout=60) for _ in range(6)
+    ]
 
     def opened(http: httpx2.Client) -> int:
         return http.send(http.build_request("GET", address), stream=True).status_code
@@ -103,16 +111,18 @@ def test_a_limit_of_streams_holds_over_all_processes(server: ServerProcess) -> N
     assert [opened(http) for http in clients[_STREAMS:]] == [429] * _STREAMS
     for http in clients:
         http.close()
-    with httpx2.Client(headers=headers, trust_env=False) as http:
+    with httpx2.Client(headers=headers, trust_env=False, timeout=60) as http:
         eventually(lambda: read_scrape(http.get(f"{server.url}/metrics").text).value("langlauf_streams_open") == 0)
-    assert httpx2.post(f"{server.url}/analyze/jobs/{job.job_id}/cancel", headers=headers, trust_env=False).is_success
+    assert httpx2.post(
+        f"{server.url}/analyze/jobs/{job.job_id}/cancel", headers=headers, trust_env=False, timeout=60
+    ).is_success
 
 
 def test_metrics_count_all_processes(server: ServerProcess) -> None:
     """Whichever process is scraped, it has what all of them counted, in both formats."""
 
     def submitted() -> float:
-        text = httpx2.get(f"{server.url}/metrics", trust_env=False).text
+        text = httpx2.get(f"{server.url}/metrics", trust_env=False, timeout=60).text
         return read_scrape(text).value("langlauf_submissions_total", outcome="accepted")
 
     before = submitted()
@@ -121,7 +131,7 @@ def test_metrics_count_all_processes(server: ServerProcess) -> None:
             client.submit("steps", count=number)
     assert [submitted() for _ in range(6)] == [before + 8] * 6
     headers = {"Accept": "application/openmetrics-text"}
-    text = httpx2.get(f"{server.url}/metrics", headers=headers, trust_env=False).text
+    text = httpx2.get(f"{server.url}/metrics", headers=headers, trust_env=False, timeout=60).text
     assert text.count("# EOF") == 1
     assert read_scrape(text).value("langlauf_submissions_total", outcome="accepted") == before + 8
 
@@ -131,7 +141,7 @@ def test_a_process_that_dies_is_replaced(server: ServerProcess) -> None:
     first, second = _api_processes(server)
     first.kill()
     for _ in range(10):
-        assert httpx2.get(f"{server.url}/health", trust_env=False).status_code == 200
+        assert httpx2.get(f"{server.url}/health", trust_env=False, timeout=60).status_code == 200
 
     def is_replaced() -> bool:
         pids = {one.pid for one in _api_processes(server)}

@@ -56,7 +56,7 @@ def test_the_password_is_not_disclosed(servers: list[ServerProcess], store: str)
     shown = f"postgresql://{store.rpartition('@')[2]}"
     for server in servers:
         assert any(f"store={shown}" in line for line in server.log)
-        answers = [httpx2.get(f"{server.url}{path}").text for path in ("/health", "/ready")]
+        answers = [httpx2.get(f"{server.url}{path}", timeout=60).text for path in ("/health", "/ready")]
         assert _SECRET not in "".join(server.log) + "".join(answers)
 
 
@@ -73,7 +73,7 @@ def test_every_server_reports_the_same_figures(servers: list[ServerProcess]) -> 
     with Client(servers[0].url, "org-a") as client:
         client.submit("steps", count=1).result(timeout=60)
     for server in servers:
-        now = read_scrape(httpx2.get(f"{server.url}/metrics").text)
+        now = read_scrape(httpx2.get(f"{server.url}/metrics", timeout=60).text)
         assert (now.value("langlauf_store_up"), now.value("langlauf_build_info", store="postgresql")) == (1, 1)
         assert (now.value("langlauf_jobs_waiting"), now.value("langlauf_leases_overdue")) == (0, 0)
         assert now.by("langlauf_workers", "state") == {"working": 1}
@@ -89,8 +89,8 @@ def test_endpoints_and_deliveries_are_the_same_at_every_server(servers: list[Ser
     """Added at one, changed at the other, listed by a command; a retried job keeps its subscriptions."""
     org = {"X-Org-Id": "org-hooks"}
     with (
-        httpx2.Client(base_url=servers[0].url, headers=org, trust_env=False) as first,
-        httpx2.Client(base_url=servers[1].url, headers=org, trust_env=False) as second,
+        httpx2.Client(base_url=servers[0].url, headers=org, trust_env=False, timeout=60) as first,
+        httpx2.Client(base_url=servers[1].url, headers=org, trust_env=False, timeout=60) as second,
     ):
         made = first.post("/analyze/webhooks", json={"url": "https://hooks.example/pg", "events": ["canceled"]}).json()
         one = f"/analyze/webhooks/{made['webhook']['endpoint_id']}"

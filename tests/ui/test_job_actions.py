@@ -117,7 +117,7 @@ def test_only_what_the_reader_may_do_is_offered(tmp_path: Path) -> None:
 
 
 def _refuse_without_mark(closed: Live, key: str, job_id: str) -> None:
-    with httpx2.Client(base_url=closed.url, trust_env=False) as browser:
+    with httpx2.Client(base_url=closed.url, trust_env=False, timeout=60) as browser:
         form = assert_page(browser.get("/login"))
         mark = next(one["value"] for one in form.all("input") if one.get("name") == "csrf_token")
         browser.post("/login", data={"key": key, "csrf_token": mark}, headers={"Sec-Fetch-Site": "same-origin"})

@@ -161,7 +161,7 @@ def test_an_org_pauses_nothing_of_others(guarded: tuple[Live, dict[str, str]]) -
     """Without the scope there is no form, and its address refuses."""
     server, mine = guarded
     key = bearer(mine["Authorization"].split()[1])
-    assert 'name="because"' not in httpx2.get(f"{server.url}/ops", headers=key).text
+    assert 'name="because"' not in httpx2.get(f"{server.url}/ops", headers=key, timeout=60).text
     form = {"analysis": "gated", "because": "x", "org": "org-b"}
-    assert httpx2.post(f"{server.url}/ops/pause", data=form, headers=key).status_code == 403
+    assert httpx2.post(f"{server.url}/ops/pause", data=form, headers=key, timeout=60).status_code == 403
     assert "Nothing is paused." in server.http.get("/ops").text

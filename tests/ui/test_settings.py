@@ -16,7 +16,7 @@ from tests.ui.test_texts import possible_states
 @pytest.fixture
 def browser(server: Live) -> Iterator[httpx2.Client]:
     """A browser with cookies of its own."""
-    with httpx2.Client(base_url=server.url, trust_env=False, headers=FROM_HERE) as client:
+    with httpx2.Client(base_url=server.url, trust_env=False, timeout=60, headers=FROM_HERE) as client:
         yield client
 
 

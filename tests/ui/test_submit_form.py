@@ -328,7 +328,10 @@ def test_a_form_of_another_site_starts_nothing(server: Live, org: str) -> None:
 def test_a_signed_in_browser_needs_the_mark_of_its_session(tmp_path: Path) -> None:
     """Without it, or with another's, nothing is started; with it the job is the session's org's."""
     key = make_key(tmp_path / "store.db", "org-a").text
-    with live(tmp_path, form_app()) as closed, httpx2.Client(base_url=closed.url, trust_env=False) as browser:
+    with (
+        live(tmp_path, form_app()) as closed,
+        httpx2.Client(base_url=closed.url, trust_env=False, timeout=60) as browser,
+    ):
         browser.headers.update(FROM_HERE)
         login = assert_page(browser.get("/login"))
         marks = {one["name"]: one["value"] for one in login.all("input") if one.get("name") in ("csrf_token", "next")}

@@ -17,7 +17,9 @@ _QUICK = {"LANGLAUF_SWEEP_SECONDS": "0.2", "LANGLAUF_POLL_SECONDS": "0.1"}
 
 def _submit(server: ServerProcess, analysis: str, **values: Any) -> str:
     body = {"analysis": analysis, "input": values}
-    answer = httpx2.post(f"{server.url}/analyze", json=body, headers={"Prefer": "respond-async"}, trust_env=False)
+    answer = httpx2.post(
+        f"{server.url}/analyze", json=body, headers={"Prefer": "respond-async"}, trust_env=False, timeout=60
+    )
     assert answer.status_code == 202, answer.text
     job_id: str = answer.json()["job"]["job_id"]
     return job_id

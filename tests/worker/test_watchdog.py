@@ -23,7 +23,7 @@ _LEASE = "8"
 
 def _submit(url: str, ledger: Path, how: str) -> str:
     body = {"analysis": "block", "file": str(ledger), "how": how, "lasting": 600}
-    response = httpx2.post(f"{url}/analyze", json=body, headers=_ASYNC, trust_env=False)
+    response = httpx2.post(f"{url}/analyze", json=body, headers=_ASYNC, trust_env=False, timeout=60)
     assert response.status_code == 202, response.text
     Path(f"{ledger}.accepted").touch()
     job_id: str = response.json()["job"]["job_id"]

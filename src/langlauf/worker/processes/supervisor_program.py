@@ -45,6 +45,8 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _PR_SET_CHILD_SUBREAPER = 36
 #: A third of the share of a processor that the process above gets, where both want all of it.
 _NICE_STEP = 5
+#: A process that starts is not held up for longer by what only makes it kinder.
+_MOST_TRIES, _TRY_SECONDS = 3, 0.1
 
 
 def adopt_orphans() -> None:
@@ -59,8 +61,16 @@ def give_way() -> None:
     Where Linux schedules by sessions, a new session has a priority of its own, which the one of its process is not.
     """
     nice = os.nice(_NICE_STEP)
-    with contextlib.suppress(OSError), open("/proc/self/autogroup", "w", encoding="ascii") as group:  # noqa: PTH123
-        group.write(str(nice))
+    for _ in range(_MOST_TRIES):
+        try:
+            with open("/proc/self/autogroup", "w", encoding="ascii") as group:  # noqa: PTH123
+                group.write(str(nice))
+        except BlockingIOError:  # an ordinary user may do so ten times a second, on the whole machine
+            time.sleep(_TRY_SECONDS)
+        except OSError:  # Linux does not schedule by sessions here
+            return
+        else:
+            return
 
 
 def children() -> list[int]:
