@@ -87,16 +87,6 @@ def test_a_code_of_the_analysis_own_is_no_dead_link(server: Live) -> None:
     assert "../problems/address_intel" not in made.links()
 
 
-def test_a_slash_at_the_end_is_no_other_page(server: Live) -> None:
-    """It leads to the page without it, with its query; a program is told that there is nothing."""
-    browser = {"Accept": "text/html"}
-    for path, target in (("/jobs/?status=failed", "../jobs?status=failed"), ("/nothing/", "../nothing")):
-        answer = server.http.get(path, headers=browser)
-        assert (answer.status_code, answer.headers["Location"]) == (303, target)
-    assert server.http.get("/a/%22x%0d%0ay/", headers=browser).status_code == 404
-    assert server.http.get("/jobs/", headers={"Accept": "application/json"}).status_code == 404
-
-
 def test_a_page_says_until_when_a_result_is_kept(server: Live) -> None:
     """In words, in both languages; and what was last heard of a job only where it said something."""
     job = server.wait(server.submit("echo", query="Bern")["job_id"])

@@ -24,7 +24,6 @@ from langlauf.ui.pages.signin import SignInPages
 from langlauf.ui.pages.start import StartPage
 from langlauf.ui.pages.webhooks import WebhookPages
 from langlauf.ui.renderer import FormPage, PageRenderer, is_browser
-from langlauf.ui.responses import see_other
 from langlauf.ui.stream import stream_route
 
 #: Room for a thousand job ids and a reason.
@@ -56,13 +55,6 @@ def missing_page(context: ApiContext) -> ASGIApp:
         request = Request(scope)
         if not is_browser(request):
             raise HTTPException(404)
-        path = request.url.path
-        # `/jobs/` is `/jobs`: the last name is relative to the folder above, below any prefix.
-        name = path.rstrip("/").rpartition("/")[2]
-        if path.endswith("/") and name.replace("-", "").isalnum() and request.method == "GET":
-            query = f"?{request.url.query}" if request.url.query else ""
-            await see_other(f"../{name}{query}")(scope, receive, send)
-            return
         await renderer.missing(request)(scope, receive, send)
 
     return missing
