@@ -133,6 +133,8 @@ def test_all_that_match_run_again_in_batches(
     expect(page.locator(".how-many")).to_have_text("All 60 that match")
     page.get_by_role("button", name="Run again…").click()
     button = page.get_by_role("button", name="Run again (60)")
+    expect(button).to_be_visible()
+    page.wait_for_load_state()  # with its script, without which the browser sends the form itself
     page.context.set_offline(True)
     button.click()
     status = page.locator("form.confirm [role=status]")
