@@ -110,6 +110,7 @@ tests/worker/test_watchdog.py::test_a_paused_worker_is_refused_but_not_ended
 # Browsers
 tests/browser/test_attacks.py
 tests/browser/test_element.py
+tests/browser/test_facts.py
 tests/browser/test_frame.py
 tests/browser/test_job.py::test_a_job_is_stopped_without_a_script
 tests/browser/test_job.py::test_a_job_is_stopped_by_a_dialog

@@ -1,5 +1,7 @@
 """Lists in a real browser: by keyboard, on a phone, and while jobs come and go."""
 
+import re
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -146,3 +148,16 @@ def test_all_that_match_run_again_in_batches(
     expect(outcome).to_have_text("Started again. Jobs: 60.")
     expect(outcome).to_be_focused()
     troubles.clear()  # the browser complains of requests without a connection
+
+
+def test_a_job_is_called_by_title_and_label(tab: OpenTab, site: Live, org: str) -> None:
+    """In the list, which leads to its page, in the inbox, and in the title of the tab."""
+    site.wait(site.submit("named", org, place="Chur", code="7000")["job_id"], org)
+    page: Page = tab(**{OPTIONS: {"X-Org-Id": org}})
+    page.goto("/inbox")
+    expect(page.locator("main")).to_contain_text("Chur (7000)")
+    page.goto("/jobs")
+    expect(page.locator("main")).to_contain_text("Look up a place")
+    page.get_by_role("link", name=re.compile(r"Chur \(7000\)")).first.click()
+    expect(page).to_have_title(re.compile(r"Look up a place · Chur \(7000\)"))
+    assert_accessible(page)
