@@ -5,12 +5,15 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
+from langlauf.cli.job_output import print_outcome
 from langlauf.cli.main import main
 from langlauf.cli.options import parse_time
 from langlauf.client import Client
+from langlauf.client.models import JobState
 from langlauf.settings import SETTINGS
 from tests.cli.conftest import Commands
 from tests.support.server import SAMPLE_APP, run_command
@@ -94,13 +97,17 @@ def test_status_for_people_and_for_machines(langlauf: Commands) -> None:
     assert langlauf.json("status", job["job_id"])["status"] == "failed"
 
 
-def test_what_a_retry_need_not_compute_again_is_said(langlauf: Commands) -> None:
-    """In the status and after the end; a job without parts has no such line."""
+def test_what_a_retry_need_not_compute_again_is_said(langlauf: Commands, capsys: pytest.CaptureFixture[str]) -> None:
+    """In the status and after the end, unless the input must change; a job without parts has no such line."""
     job = langlauf.json("submit", "-a", "halfway", "--wait", exit_code=1)
     kept = f"{job['kept_parts']} of 3"
     assert (job["kept_parts"], job["total_parts"]) == (2, 3)
     assert f"Kept parts    {kept}" in langlauf.run("status", job["job_id"]).stdout
     assert f"does not compute again: {kept}" in langlauf.run("watch", job["job_id"], exit_code=1).stderr
+    print_outcome(msgspec.convert(job | {"retry_hint": "check_input_and_retry"}, JobState))
+    told = capsys.readouterr().err
+    assert "check the input" in told
+    assert "does not compute again" not in told
     other = langlauf.json("submit", "-a", "fail", "how=bug", "--wait", exit_code=1)
     assert "Kept parts" not in langlauf.run("status", other["job_id"]).stdout
 

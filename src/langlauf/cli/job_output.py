@@ -88,6 +88,12 @@ def parts_text(state: JobState) -> str:
     return f"{state.kept_parts}" if state.total_parts is None else f"{state.kept_parts} of {state.total_parts}"
 
 
+def _print_kept(state: JobState) -> None:
+    """Print what a retry would not compute again. Where the input is wrong, that is no help."""
+    if kept := parts_text(state):
+        print_note(f"  kept parts, which {command_line('retry')} does not compute again: {kept}")
+
+
 def print_outcome(state: JobState, *, result_follows: bool = False) -> None:
     """Print on standard error how a job ended and what to do next."""
     match state.status:
@@ -104,14 +110,14 @@ def print_outcome(state: JobState, *, result_follows: bool = False) -> None:
                 )
             else:
                 print_note(f"  try again: {command_line('retry', state.job_id)}")
+                _print_kept(state)
             if trace_in(state) is not None:
                 print_note(f"  see where it was raised: {command_line('status', '--trace', state.job_id)}")
         case Status.CANCELED:
             reason = f": {plain(state.cancel_reason)}" if state.cancel_reason else ""
             print_note(f"Canceled by {state.canceled_by}{reason}.")
             print_note(f"  resume it: {command_line('retry', state.job_id)}")
-    if kept := parts_text(state):
-        print_note(f"  kept parts, which {command_line('retry')} does not compute again: {kept}")
+            _print_kept(state)
     if state.status is not Status.COMPLETED and state.partial_count:
         print_note(f"  get the last partial result: {command_line('result', state.job_id)}")
 
