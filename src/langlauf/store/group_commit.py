@@ -40,9 +40,9 @@ _LARGE = 1_048_576
 #: Low-priority operations yield to at most so many other batches, so that they run also under constant load.
 _MOST_PASSED = 20
 #: Rounds of the event loop without a new operation before a batch begins: what follows from the batch before joins it,
-#: such as new submissions and the ends of jobs that were claimed. However many come, it begins after a few.
+#: such as new submissions and the ends of jobs that were claimed. However many come, it begins after a short time.
 _QUIET_ROUNDS = 4
-_MOST_ROUNDS = 16
+_GATHER_SECONDS = 0.004
 
 
 class BatchPace:
@@ -132,13 +132,11 @@ class GroupCommit(Generic[Operation, Answer]):
 
     async def _gather(self) -> None:
         """Wait while the event loop brings more operations."""
-        quiet = 0
-        for _ in range(_MOST_ROUNDS):
+        quiet, until = 0, monotonic() + _GATHER_SECONDS
+        while quiet < _QUIET_ROUNDS and monotonic() < until:
             known = self.waiting
             await asyncio.sleep(0)
             quiet = quiet + 1 if self.waiting == known else 0
-            if quiet == _QUIET_ROUNDS:
-                return
 
     def _next_batch(self) -> list[tuple[Operation, asyncio.Future[Answer]]]:
         if self._later and (not self.waiting or self._passed >= _MOST_PASSED):

@@ -1,6 +1,7 @@
 """Connections to the file, configured for durability, and the migrations of its schema."""
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -28,6 +29,9 @@ BUSY_MILLISECONDS = 4_000
 #: always first: between two commits there is about a millisecond.
 _RETRY_SECONDS = 0.0005
 _WAL_BYTES_KEPT = 64 * 1024 * 1024
+#: Pages of the log between two checkpoints, and from how many on the writer itself does one.
+CHECKPOINT_PAGES = 1_000
+_PAGES_OF_WRITER = 8_000
 #: Slots for prepared statements. The driver gives each execution the next slot and drops its content: a statement
 #: that runs for many rows must not evict all others.
 _STATEMENTS_KEPT = 1_000
@@ -47,15 +51,19 @@ class _Patience:
         return now < self._until
 
 
-def open_connection(path: str, *, read_only: bool = False) -> apsw.Connection:
-    """Return a connection with write-ahead log and full sync: a commit that returned survives a power cut."""
+def open_connection(path: str, *, read_only: bool = False, waits: bool = True) -> apsw.Connection:
+    """Return a connection with write-ahead log and full sync: a commit that returned survives a power cut.
+
+    Without `waits` a file that another process has locked is an error at once.
+    """
     if tuple(map(int, apsw.sqlite_lib_version().split("."))) < OLDEST_SAFE_SQLITE:
         raise StoreUnavailable(f"SQLite {apsw.sqlite_lib_version()} can corrupt its log: update the package apsw")
     try:
         if path != MEMORY and not read_only:
             _make_private(Path(path))
         connection = _connect(path, read_only=read_only)
-        connection.set_busy_handler(_Patience())
+        if waits:
+            connection.set_busy_handler(_Patience())
         # Without this guarantee SQLite plans many statements again at every execution, for the bound values.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         if not read_only:
@@ -139,6 +147,55 @@ def migrate(connection: apsw.Connection) -> list[str]:
             connection.execute("ROLLBACK")
             raise
     return done
+
+
+class Checkpoints:
+    """Copies the write-ahead log into the file, in a thread of its own: a commit that did so would hold up all writes.
+
+    The log begins anew only where all of it was copied and nothing was written meanwhile. Under constant load that
+    never happens by itself, so that the writer does the last part at times.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._thread = ThreadPoolExecutor(1, "langlauf-checkpoints")
+        self._connection: apsw.Connection | None = None
+        #: pages of the log, and at how many the next checkpoint begins
+        self._pages, self._next = 0, CHECKPOINT_PAGES
+
+    def observe(self, writer: apsw.Connection) -> None:
+        """Checkpoint from now on what this connection writes."""
+        writer.set_wal_hook(self._committed)
+
+    def _committed(self, writer: apsw.Connection, _: str, pages: int) -> int:
+        if pages < self._pages:  # the log has begun anew
+            self._next = CHECKPOINT_PAGES
+        self._pages = pages
+        if pages >= self._next:
+            self._next = pages + CHECKPOINT_PAGES
+            if pages < _PAGES_OF_WRITER:
+                self._thread.submit(self._checkpoint)
+            else:
+                _checkpoint(writer)
+        return apsw.SQLITE_OK
+
+    def _checkpoint(self) -> None:
+        with contextlib.suppress(StoreUnavailable):
+            if self._connection is None:
+                self._connection = open_connection(self._path)
+            _checkpoint(self._connection)
+
+    def close(self) -> None:
+        """Finish the checkpoint under way, and close the connection."""
+        self._thread.shutdown()
+        if self._connection is not None:
+            self._connection.close()
+
+
+def _checkpoint(connection: apsw.Connection) -> None:
+    """Copy what no reader needs as it was; what fails is tried again after the next pages."""
+    with contextlib.suppress(apsw.Error):
+        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
 
 class LongReads:

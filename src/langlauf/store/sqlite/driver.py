@@ -38,9 +38,9 @@ from langlauf.store.sqlite.transaction import Row
 from langlauf.telemetry.log import LogEvent, log_event
 
 T = TypeVar("T")
-#: Pages in the log at which a writer checkpoints: usually, and while retention does it instead.
-_PAGES, _PAGES_MEANWHILE = 1_000, 8_000
 _JOBS_AT_ONCE = 1_000
+#: Jobs that are read by key in less time than a thread takes to wake.
+_FEW = 32
 
 
 class SqliteStore(SqliteEngine):
@@ -129,13 +129,9 @@ class SqliteStore(SqliteEngine):
 
     async def retire(self, policy: RetentionPolicy, *, dry_run: bool, counted: bool = True) -> RetentionReport:
         retention_store = retention.SqliteRetention(self.path, self._read, self._writes.do_later, self._queries)
-        loop = asyncio.get_running_loop()
-        # Retention fills the log and checkpoints it in a thread of its own, so that no writer stops for that.
-        await loop.run_in_executor(self._writer_thread, self._writer.wal_autocheckpoint, _PAGES_MEANWHILE)
         try:
             report = await retire(retention_store, policy, self.clock.now(), dry_run=dry_run, counted=counted)
         finally:
-            await loop.run_in_executor(self._writer_thread, self._writer.wal_autocheckpoint, _PAGES)
             await retention_store.close()
         if not dry_run:
             await self.blobs.clean_up()
@@ -151,8 +147,11 @@ class SqliteStore(SqliteEngine):
         def run(read: Callable[[apsw.Connection], T], /) -> Awaitable[T]:
             return self._read(read, org_id)
 
+        def run_keyed(read: Callable[[apsw.Connection], T], /) -> Awaitable[T]:
+            return self._read_keyed(read, org_id)
+
         run_long = run if self._long_reads is None else self._long_reads.run
-        return SqliteTenantReads(org_id, run, self._queries, self.blobs, run_long=run_long)
+        return SqliteTenantReads(org_id, run, self._queries, self.blobs, run_keyed=run_keyed, run_long=run_long)
 
     async def next_start(self) -> Instant | None:
         now = self.clock.now()
@@ -199,7 +198,7 @@ class SqliteStore(SqliteEngine):
         found: dict[tuple[str, str], JobFingerprint] = {}
         for start in range(0, len(jobs), _JOBS_AT_ONCE):  # other reads run in between
             some = jobs[start : start + _JOBS_AT_ONCE]
-            rows = await self._read_few(partial(read, some=some), len(jobs))
+            rows = await (self._read_keyed if len(jobs) <= _FEW else self._read)(partial(read, some=some))
             found |= {
                 (org_id, job_id): JobFingerprint(event_seq, bool(result_gone), bool(events_gone), lease_until, held_at)
                 for org_id, job_id, event_seq, result_gone, events_gone, lease_until, held_at in rows

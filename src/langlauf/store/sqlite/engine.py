@@ -1,4 +1,4 @@
-"""The connections and threads of a SQLite store: one writer, one reader, one for long reads.
+"""The connections and threads of a SQLite store: one writer, one reader, one for long reads, one on the event loop.
 
 Every write goes through one queue to one thread, with one transaction and one fsync per batch.
 """
@@ -26,7 +26,7 @@ from langlauf.store.queries import load
 from langlauf.store.retention import RetireBatch
 from langlauf.store.sqlite.batch import Change, run_batch
 from langlauf.store.sqlite.clock import SteadyClock
-from langlauf.store.sqlite.connection import MEMORY, LongReads, cannot_open, migrate, open_connection
+from langlauf.store.sqlite.connection import MEMORY, Checkpoints, LongReads, cannot_open, migrate, open_connection
 from langlauf.store.sqlite.health import (
     QUICK_SECONDS,
     DamageScan,
@@ -48,8 +48,8 @@ _FENCE = "attempt = :attempt AND lease_expires_at > :alive"
 #: Above this size the write-ahead log is emptied while no reader runs; SQLite tries by itself long before.
 LARGEST_LOG = 64 * 1024 * 1024
 _COMMITS_BETWEEN_CHECKS = 64
-#: Rows that are read by key in less time than a thread takes to wake.
-_FEW = 32
+#: The upper levels of the indexes, which every look-up by key needs.
+_KEYED_CACHE_KIB = 8_192
 #: Errors caused by one operation; every other error of SQLite means that the store is unavailable.
 _REFUSED = (apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError, apsw.RangeError)
 
@@ -81,6 +81,9 @@ class SqliteEngine:
         in_memory = path == MEMORY
         self._reader_thread = self._writer_thread if in_memory else ThreadPoolExecutor(1, "langlauf-reader")
         self._long_reads = None if in_memory else LongReads(path)
+        self._checkpoints = None if in_memory else Checkpoints(path)
+        #: for a few rows by key; None where all share one connection
+        self._keyed: apsw.Connection | None = None
         #: held while reads run; the writer takes it to empty the log
         self._no_reader = threading.RLock()
         self._commits = 0
@@ -115,6 +118,8 @@ class SqliteEngine:
             if self._long_reads is not None:
                 self._reader = await loop.run_in_executor(self._reader_thread, open_connection, self.path)
                 await self._long_reads.open()
+                self._keyed = open_connection(self.path, waits=False)
+                self._keyed.execute(f"PRAGMA cache_size = -{_KEYED_CACHE_KIB}")
                 self._opened = OpenedFile(self.path)
         except BaseException:
             if self._long_reads is not None:
@@ -133,6 +138,8 @@ class SqliteEngine:
         except apsw.Error as error:
             connection.close()
             raise cannot_open(self.path, error) from error
+        if self._checkpoints is not None:
+            self._checkpoints.observe(connection)
         return connection
 
     async def _close(self) -> None:
@@ -144,8 +151,12 @@ class SqliteEngine:
         loop = asyncio.get_running_loop()
         if self._long_reads is not None:
             await self._long_reads.close()
+        if self._keyed is not None:
+            self._keyed.close()
         if self._reader is not self._writer:
             await loop.run_in_executor(self._reader_thread, self._reader.close)
+        if self._checkpoints is not None:
+            await asyncio.to_thread(self._checkpoints.close)
         await loop.run_in_executor(self._writer_thread, self._writer.close)
         self._reader_thread.shutdown()
         self._writer_thread.shutdown()
@@ -290,19 +301,24 @@ class SqliteEngine:
     def _read(self, read: Callable[[apsw.Connection], T], org_id: str = "", /) -> Awaitable[T]:
         return cast("Awaitable[T]", self._reads.do(Read(org_id, read)))
 
-    async def _read_few(self, read: Callable[[apsw.Connection], T], count: int) -> T:
-        """Read rows by key; a few of them on the event loop, where no other read runs.
+    async def _read_keyed(self, read: Callable[[apsw.Connection], T], org_id: str = "", /) -> T:
+        """Read a few rows by key, on the event loop: that takes less time than waking a thread.
 
-        That takes less time than waking a thread, and a reader never waits for a writer.
+        It waits for no other read, however many there are, and a reader never waits for a writer.
         """
-        if count > _FEW or self._reader is self._writer or not self._no_reader.acquire(blocking=False):
-            return await self._read(read)
+        keyed = self._keyed
+        if keyed is None:
+            return await self._read(read, org_id)
         try:
-            return read(self._reader)
+            keyed.execute("BEGIN")
+            try:
+                return read(keyed)
+            finally:
+                keyed.execute("COMMIT")
+        except apsw.BusyError:  # another process recovers the log: a thread can wait for that
+            return await self._read(read, org_id)
         except apsw.Error as error:
             raise self._failed(error, "the store did not answer", 1) from error
-        finally:
-            self._no_reader.release()
 
     async def _read_batch(self, batch: Sequence[Read]) -> list[Any]:
         loop = asyncio.get_running_loop()

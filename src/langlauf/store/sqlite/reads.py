@@ -69,12 +69,15 @@ class SqliteTenantReads(BaseTenantReads):
         queries: Mapping[str, str],
         blobs: LargePayloads,
         *,
-        run_long: RunRead | None = None,
+        run_keyed: RunRead,
+        run_long: RunRead,
     ) -> None:
         self._org_id = org_id
         self._run = run
+        #: for a few rows by key
+        self._run_keyed = run_keyed
         #: for slow reads
-        self._run_long = run_long or run
+        self._run_long = run_long
         self._queries = queries
         self._blobs = blobs
 
@@ -92,6 +95,9 @@ class SqliteTenantReads(BaseTenantReads):
     def _job(self, connection: apsw.Connection, job_id: str) -> JobView | None:
         rows = self._rows(connection, "read_job", job_id=job_id)
         return view_from(rows[0]) if rows else None
+
+    async def job(self, job_id: str) -> JobView | None:
+        return await self._run_keyed(lambda connection: self._job(connection, job_id))
 
     async def jobs(self, which: JobFilter) -> PageOfJobs:
         path = await self._run(partial(self._path, status=wanted_status(which)))
@@ -173,7 +179,7 @@ class SqliteTenantReads(BaseTenantReads):
             *columns, result = rows[0]
             return StatusView(view_from(columns), [event_from(row) for row in reversed(latest)], result)
 
-        return await self._run(read)
+        return await self._run_keyed(read)
 
     async def log(self, job_id: str, *, after: int, limit: int, most_bytes: int) -> EventLogPage:
         def read(connection: apsw.Connection) -> EventLogPage:

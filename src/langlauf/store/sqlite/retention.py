@@ -1,7 +1,6 @@
 """Retention of a file: a reader finds expired records, the writer removes them between other writes."""
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -21,8 +20,6 @@ from langlauf.store.sqlite.transaction import Row, Transaction
 T = TypeVar("T")
 #: A page of the file is read once, so that a large cache is of no use.
 _SMALL_CACHE = "PRAGMA cache_size = -8192"
-#: The log is checkpointed after so many rows.
-_ROWS_BETWEEN = 500
 
 
 class PruneCodes(msgspec.Struct, frozen=True):
@@ -49,9 +46,6 @@ class SqliteRetention:
         self._queries = queries
         self._thread = ThreadPoolExecutor(1, "langlauf-retention")
         self._own: apsw.Connection | None = None
-        #: checkpoints the log
-        self._keeper: apsw.Connection | None = None
-        self._untaken = 0
 
     async def page(self, kind: Kind, cutoffs: Cutoffs, behind: RetirableJob | None, most: int) -> list[RetirableJob]:
         values = {
@@ -68,19 +62,7 @@ class SqliteRetention:
         return [RetirableJob(*row) for row in rows]
 
     async def take(self, batch: RetireBatch) -> int:
-        removed = int(await self._write(batch))
-        self._untaken += removed
-        if self._untaken >= _ROWS_BETWEEN and self._path != MEMORY:
-            self._untaken = 0
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._take_over)
-        return removed
-
-    def _take_over(self) -> None:
-        """Checkpoint the log into the file beside running writers; a checkpoint that fails is tried again later."""
-        if self._keeper is None:
-            self._keeper = open_connection(self._path)
-        with contextlib.suppress(apsw.Error):
-            self._keeper.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        return int(await self._write(batch))
 
     async def prune_codes(self, before: Instant) -> int:
         query = self._queries["old_codes"]
@@ -103,10 +85,9 @@ class SqliteRetention:
         self._thread.shutdown()
 
     def _close(self) -> None:
-        for one in (self._own, self._keeper):
-            if one is not None:
-                one.close()
-        self._own = self._keeper = None
+        if self._own is not None:
+            self._own.close()
+            self._own = None
 
     async def _number(self, query: str) -> int:
         return await self._read(lambda connection: int(str(connection.execute(self._queries[query]).get)))
