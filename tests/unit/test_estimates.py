@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 
 import apsw
 import msgspec
@@ -14,6 +15,7 @@ from langlauf.domain.attempt import Claim, Progress
 from langlauf.domain.job import JobRecord, QueueFull
 from langlauf.domain.outcome import Completed, Failed, Released, Retry
 from langlauf.domain.read_models import JobView
+from langlauf.service import single_flight
 from langlauf.service.estimates import Estimates
 from langlauf.service.pauses import Pauses
 from langlauf.settings import load_settings
@@ -290,3 +292,51 @@ def test_concurrent_polls_share_a_query() -> None:
         assert 1 <= len(statements) < 20
 
     play(scene)
+
+
+def test_no_poll_waits_for_estimates_that_are_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has just become too old is read again beside the polls, and shown once more; after a pause a poll waits."""
+    now = 0.0
+    monkeypatch.setattr(single_flight, "time", SimpleNamespace(monotonic=lambda: now))
+
+    async def body() -> None:
+        nonlocal now
+        reads: list[asyncio.Future[str]] = []
+
+        def look() -> asyncio.Future[str]:
+            reads.append(asyncio.get_running_loop().create_future())
+            return reads[-1]
+
+        cached = single_flight.CachedRead(look, fresh_seconds=1.0)
+        first = asyncio.create_task(cached.get())
+        await _turns()
+        reads[0].set_result("first")
+        assert await first == "first"
+        now = 1.5
+        assert await cached.get() == "first"
+        await _turns()
+        assert len(reads) == 2
+        assert await cached.get() == "first"
+        reads[1].set_result("second")
+        assert await asyncio.wait_for(_settled(cached), 60) == "second"
+        now = 4.0
+        late = asyncio.create_task(cached.get())
+        await _turns()
+        assert not late.done()
+        reads[2].set_result("third")
+        assert await late == "third"
+
+    asyncio.run(body())
+
+
+async def _turns() -> None:
+    """Let tasks run that wait for nothing."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def _settled(cached: "single_flight.CachedRead[str]") -> str:
+    """What is cached once the read under way has ended."""
+    assert cached._looking is not None
+    await cached._looking
+    return await cached.get()

@@ -90,7 +90,8 @@ class BatchedReads(Generic[K, T]):
 class CachedRead(Generic[T]):
     """A value that is read at most once a second; concurrent callers share one read.
 
-    During a read the last value stays valid for a few more seconds: a slow read delays one caller only.
+    During a read the last value stays valid for a few more seconds, and a value that is used all the time is read
+    again in the background: a slow read delays only the first caller after a pause.
     """
 
     def __init__(self, look: Callable[[], Awaitable[T]], fresh_seconds: float) -> None:
@@ -104,9 +105,12 @@ class CachedRead(Generic[T]):
     async def get(self, enough: Callable[[T], bool] = lambda _: True) -> T:
         """Return the cached value where it is recent and satisfies `enough`; else read it."""
         kept, now = self._kept, time.monotonic()
-        if kept is not None and enough(kept):
-            usable = self._until if self._looking is None else self._found_at + _LONGEST_KEPT
-            if self._fresh_seconds and now < usable:
+        if kept is not None and enough(kept) and self._fresh_seconds:
+            if now < self._until:
+                return kept
+            if self._looking is None and now < self._until + self._fresh_seconds:
+                self._start()
+            if self._looking is not None and now < self._found_at + _LONGEST_KEPT:
                 return kept
         if self._looking is not None:
             found = await asyncio.shield(self._looking)  # it began before this call
