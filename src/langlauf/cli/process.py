@@ -87,7 +87,7 @@ def handle_signals(*steps: Callable[[], None]) -> Iterator[None]:
 _EXIT_SECONDS = 2.0
 #: The writer thread releases the interpreter lock at every statement. With Python's 5 ms it would wait that long for
 #: each of them while the event loop is busy, and a batch of a hundred would take seconds.
-SWITCH_SECONDS = 0.0005
+SWITCH_SECONDS = 0.00001
 #: A collection stops all threads, for about a millisecond per thousand new objects in a flood of connections. So each
 #: takes a few, and one of all objects, which takes longest, is rare.
 _GC_THRESHOLDS = (1_000, 10, 50)

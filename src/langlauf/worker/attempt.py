@@ -35,7 +35,7 @@ _REFUSAL_SECONDS = 0.05
 #: About the duration of a stored write, so that an analysis past its limits does not use the event loop more often.
 _PAST_BOUNDS_SECONDS = 0.002
 #: Further writes of an attempt wait here: in the store they would make the batches of all orgs longer.
-_MOST_WRITING = 32
+_MOST_WRITING = 16
 _LIMITS = {WriteResult.PARTIALS_FULL: "partials", WriteResult.EVENTS_FULL: "events"}
 
 

@@ -81,7 +81,7 @@ class SqliteAccess(StoreComponent):
         return KeyChanges(rows[-1][-1] if rows else after, changed)
 
     async def note_key_uses(self, uses: Mapping[str, Instant]) -> None:
-        await self._change(partial(note_key_uses, uses=uses))
+        await self._change(partial(note_key_uses, uses=uses), keeps_cache=True)
 
     async def signing_secret(self, purpose: str) -> bytes:
         return await self._change(partial(keep_secret, purpose=purpose, secret=new_secret()))
@@ -209,7 +209,7 @@ class SqliteWorkers(StoreComponent):
     """Workers and their reports."""
 
     async def save_report(self, report: WorkerReport) -> None:
-        await self._change(partial(note_worker, report=report))
+        await self._change(partial(note_worker, report=report), keeps_cache=True)
 
     async def remove(self, worker_id: str) -> None:
         await self._change(partial(forget_worker, worker_id=worker_id))
@@ -229,7 +229,7 @@ class SqliteDuties(StoreComponent):
     """When maintenance duties last succeeded."""
 
     async def record_success(self, name: str, host: str) -> None:
-        await self._change(lambda tx: tx.run("note_duty", now=tx.now, name=name, host=host))
+        await self._change(lambda tx: tx.run("note_duty", now=tx.now, name=name, host=host), keeps_cache=True)
 
     async def successes(self) -> list[DutySuccess]:
         return [DutySuccess(*row) for row in await self._rows("all_duties")]

@@ -23,10 +23,12 @@ T = TypeVar("T")
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A rare write as a function, and the org whose share of the batch it takes."""
+    """A write as a function, and the org whose share of the batch it takes."""
 
     run: Callable[[Transaction], Any]
     org_id: str | None = None
+    #: whether it changes nothing that the writer caches
+    keeps_cache: bool = False
 
 
 def hold(tx: Transaction, request: HoldRequest) -> JobView | ResultGone | None:
@@ -70,20 +72,25 @@ def resume(tx: Transaction, request: ResumeRequest) -> bool:
     return held is not None and pause_from(held).active(tx.now)
 
 
+def cancel(tx: Transaction, batch: Sequence[CancelRequest]) -> list[JobView | None]:
+    """Cancel jobs. Each reads its job alone, so that the log is written once for all of them."""
+    return [end.cancel(tx, request) for request in batch]
+
+
 #: Operations that run as a set. They come first: ends free slots, submissions use them, and claims come last.
 SETS: dict[type, Callable[[Transaction, Sequence[Any]], Sequence[Any]]] = {
     Recording: record.record,
     NewJob: submit.submit,
+    CancelRequest: cancel,
 }
 #: Operations that run one by one, in the order of arrival, and keep the writer's cache valid.
 SINGLES: dict[type, Callable[[Transaction, Any], Any]] = {
     ClaimRequest: claim.claim,
     claim.RenewRequest: claim.renew,
-    CancelRequest: end.cancel,
     sweep.SweepOne: sweep.sweep_one,
     later_start.SettleTimes: later_start.settle_times,
 }
-#: Rare operations, which may change anything: the writer's cache is dropped after them.
+#: Rare operations, which may change anything: the writer's cache is dropped after them, unless they say otherwise.
 RARE: dict[type, Callable[[Transaction, Any], Any]] = {
     sweep.TidyLanes: sweep.tidy_lanes,
     RetireBatch: retention.retire_batch,
@@ -111,7 +118,8 @@ def run_batch(tx: Transaction, batch: Sequence[Any]) -> list[Any]:
             answers[place] = SINGLES[type(operation)](tx, operation)
         else:
             answers[place] = RARE[type(operation)](tx, operation)
-            tx.cache.forget()
+            if not (isinstance(operation, Change) and operation.keeps_cache):
+                tx.cache.forget()
     tx.flush()
     return answers
 
@@ -141,5 +149,7 @@ class StoreComponent:
 
         return await self._read(read)
 
-    async def _change(self, change: Callable[[Transaction], T], org_id: str | None = None) -> T:
-        return cast("T", await self._write(Change(change, org_id)))
+    async def _change(
+        self, change: Callable[[Transaction], T], org_id: str | None = None, *, keeps_cache: bool = False
+    ) -> T:
+        return cast("T", await self._write(Change(change, org_id, keeps_cache)))

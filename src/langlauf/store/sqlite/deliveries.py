@@ -239,10 +239,10 @@ class SqliteDeliveries(StoreComponent):
         lanes = await self._read(lambda connection: self._lanes(connection, now))
         if not any(lane.room(request, now) for lane in lanes):
             return []  # mostly nothing is due, and a read costs no write
-        return await self._change(partial(claim, request=request))
+        return await self._change(partial(claim, request=request), keeps_cache=True)
 
     async def finish(self, end: DeliveryEnd) -> bool:
-        return await self._change(partial(finish, end=end), end.org_id)
+        return await self._change(partial(finish, end=end), end.org_id, keeps_cache=True)
 
     async def replay(self, request: DeliveryReplay) -> int:
         return await self._change(partial(replay, request=request), request.org_id)
@@ -315,4 +315,4 @@ class SqliteMail(StoreComponent):
         return await self._change(lambda tx: change_mark(tx, org_id, address, mark, wanted=False), org_id)
 
     async def admit(self, request: MailAdmission) -> MailRefusal | None:
-        return await self._change(partial(admit, request=request), request.org_id)
+        return await self._change(partial(admit, request=request), request.org_id, keeps_cache=True)
