@@ -138,7 +138,7 @@ async def _attack(attacker: asyncio.subprocess.Process, server: ServerProcess) -
 async def _attacker(seconds: float, scale: float) -> AsyncIterator[asyncio.subprocess.Process]:
     words = [sys.executable, "-m", "tests.abuse.hostile_tenant", str(seconds), str(scale)]
     process = await asyncio.create_subprocess_exec(
-        *words, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=2**24
+        *words, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=2**24, start_new_session=True
     )
     try:
         yield process

@@ -12,6 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -303,4 +304,6 @@ async def _main(seconds: float, scale: float) -> None:
 
 if __name__ == "__main__":
     os.nice(_NICE)
+    with contextlib.suppress(OSError):  # where Linux schedules by sessions, this one has a priority of its own
+        Path("/proc/self/autogroup").write_text(str(_NICE), encoding="ascii")
     uvloop.run(_main(*map(float, sys.argv[1:])))
