@@ -39,7 +39,7 @@ def test_it_starts_at_its_time_and_is_canceled_before_at_once(server: Live, org:
     far = _post(server, org, query="far", delay_seconds="1d").json()["job"]
     done = server.wait(soon["job_id"], org)
     assert done["status"] == "completed"
-    assert soon["queued_at"] < soon["run_at"] <= done["started_at"]
+    assert soon["run_at"] <= done["started_at"]
     canceled = server.http.post(f"/analyze/jobs/{far['job_id']}/cancel", json={}, headers={"X-Org-Id": org})
     assert (canceled.status_code, canceled.json()["job"]["status"]) == (200, "canceled")
 
