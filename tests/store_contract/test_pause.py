@@ -170,9 +170,10 @@ def test_a_standing_claim_respects_a_pause(harness: Harness) -> None:
     """A worker that waits for work is not handed a job with the transaction that accepts it."""
 
     async def body(store: Store, clock: SetClock) -> None:
-        stop = asyncio.Event()
+        stands, stop = asyncio.Event(), asyncio.Event()
 
         async def idle() -> None:
+            stands.set()
             async with asyncio.timeout(60):
                 await stop.wait()
 
@@ -186,6 +187,7 @@ def test_a_standing_claim_respects_a_pause(harness: Harness) -> None:
             return found
 
         waiting = asyncio.create_task(handed_over())
+        await stands.wait()  # a job that is accepted during the claim before is found by the next one alone
         await store.pause(_pause())
         job = await accept(store, clock)
         other = await accept(store, clock, analysis="census")
