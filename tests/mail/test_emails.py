@@ -18,9 +18,9 @@ from langlauf.clock import new_id
 from langlauf.delivery.mail import encode_email, read_job_ending
 from langlauf.domain.attempt import Partial
 from langlauf.domain.delivery import Delivery, DeliveryClaim, DeliveryEnd, Subscription
-from langlauf.domain.errors import RetryHint
+from langlauf.domain.errors import PermanentError, RetryHint
 from langlauf.domain.mail import Email, MailSender, message_id
-from langlauf.domain.outcome import Completed, Failed
+from langlauf.domain.outcome import MOST_LOST_LEASES, Completed, Failed, after_failure, after_loss, classify
 from langlauf.domain.redact import MASK
 from langlauf.domain.retention import RetentionPolicy
 from langlauf.settings import BY_NAME, load_settings
@@ -162,6 +162,42 @@ def test_a_completed_job_in_both_languages(language: str) -> None:
             assert part in text
         assert "hidden" not in text.replace("overflow:hidden", "")
     assert f'lang="{language}"' in letter.html
+
+
+@pytest.mark.parametrize(
+    ("language", "advice"),
+    [("en", "The cause is probably the input"), ("de", "Die Ursache ist wohl die Eingabe")],
+)
+def test_a_bare_exception_is_only_probably_the_input(language: str, advice: str) -> None:
+    """A ValueError may be a bug, so the letter says so; a refusal of the analysis says to check the input."""
+
+    async def scene(scene: Scene) -> tuple[Email, Email]:
+        bare, refusal = (
+            after_failure(classify(error), 0, 0, 0.0) for error in (ValueError("not a number"), PermanentError("no"))
+        )
+        assert isinstance(bare, Failed)
+        assert isinstance(refusal, Failed)
+        return await scene.letter(bare, language=language), await scene.letter(refusal, language=language)
+
+    bare, refusal = play(scene)
+    assert advice in bare.text
+    assert advice in bare.html
+    assert advice not in refusal.text
+    assert load_language(language).plain("hint.check_input_and_retry") in refusal.text
+
+
+def test_an_error_of_langlauf_itself_is_in_the_language_of_the_letter() -> None:
+    """The stored message is English."""
+
+    async def scene(scene: Scene) -> Email:
+        lost = after_loss(cancel_requested=False, cancel_reason=None, lost_before=MOST_LOST_LEASES)
+        assert isinstance(lost, Failed)
+        return await scene.letter(lost, language="de")
+
+    letter = play(scene)
+    for text in (letter.text, letter.html):
+        assert "Der Worker verschwand 10-mal, während dieser Job lief." in text
+        assert "vanished" not in text
 
 
 def test_a_failed_job_says_what_may_help() -> None:

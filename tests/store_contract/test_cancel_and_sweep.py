@@ -1,5 +1,9 @@
 """Stopping jobs and taking them back from workers that vanished."""
 
+from typing import Any
+
+from msgspec.json import decode
+
 from langlauf.domain.attempt import Backoff, Claim, Partial, Progress
 from langlauf.domain.outcome import (
     CANCEL_MARGIN,
@@ -10,6 +14,7 @@ from langlauf.domain.outcome import (
     Crashed,
     Retry,
 )
+from langlauf.domain.sentence import sentence_text
 from langlauf.domain.state import Status
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
@@ -18,6 +23,13 @@ from tests.support.submissions import ORG, accept, cancel_request, claim, event_
 
 NO_BACKOFF = Backoff(0, 0)
 GRACE = 5.0
+
+
+async def _sentences(store: Store, job_id: str) -> list[tuple[str, Any]]:
+    """Return the sentences of Langlauf in the events of a job."""
+    events = await store.tenant(ORG).events(job_id, after=0, limit=1_000)
+    facts = [(str(event.event_type), decode(event.payload_json).get("sentence")) for event in events]
+    return [(kind, said) for kind, said in facts if said]
 
 
 async def _sweep(store: Store) -> list[str]:
@@ -129,6 +141,8 @@ def test_a_job_that_loses_too_many_workers_is_given_up(harness: Harness) -> None
         assert outcomes == ["lost"] * 9 + ["failed"]
         job = (await read_job(store, made.lease.job_id)).job
         assert (job.status, job.error_code, job.lost_count) == (Status.FAILED, "worker_lost", 10)
+        assert job.error_message == sentence_text("worker_vanished", times=10)
+        assert decode(job.error_meta or "") == {"sentence": {"name": "worker_vanished", "times": 10}}
 
     harness.run(body)
 
@@ -218,6 +232,9 @@ def test_an_attempt_over_its_time_is_ended_even_if_its_worker_beats(harness: Har
         assert (job.error_code, job.retry_count, job.error_count) == ("timeout_max_retries", 1, 2)
         assert job.error_meta is not None
         assert '"threshold_seconds":20.0' in job.error_meta
+        said = {"name": "timed_out", "seconds": 20.0}
+        assert decode(job.error_meta)["sentence"] == said
+        assert await _sentences(store, job.job_id) == [("job.retry_scheduled", said), ("job.failed", said)]
         events = await event_types(store, job.job_id)
         assert events[2:4] == ["job.timeout", "job.retry_scheduled"]
         assert events[-2:] == ["job.timeout", "job.failed"]
@@ -267,7 +284,11 @@ def test_a_job_that_kills_its_processes_is_given_up(harness: Harness) -> None:
         assert await claim(store) == []
         job = (await read_job(store, made.lease.job_id)).job
         assert (job.status, job.error_code, job.crash_count, job.lost_count) == (Status.FAILED, "worker_lost", 3, 0)
-        assert "exit code 3" in (job.error_message or "")
+        how = "its process ended itself with exit code 3"
+        said = {"name": "process_died", "deaths": MOST_CRASHES, "how": how}
+        assert job.error_message == sentence_text("process_died", deaths=MOST_CRASHES, how=how)
+        assert decode(job.error_meta or "") == {"crash": how, "sentence": said}
+        assert await _sentences(store, job.job_id) == [("job.failed", said)]
 
     harness.run(body)
 

@@ -13,10 +13,12 @@ from langlauf.domain.event import EventType
 from langlauf.domain.health_rules import OPS_RULES
 from langlauf.domain.job import LimitReached, Phase
 from langlauf.domain.schedule import Missed, RunOverlap
+from langlauf.domain.sentence import SENTENCES
 from langlauf.domain.state import TERMINAL, Status
 from langlauf.domain.statistics import TimeRange
 from langlauf.service.webhooks import EndpointHealth
 from langlauf.ui import form_validation, formatting
+from langlauf.ui.error_texts import PHRASES
 from langlauf.ui.language import LANGUAGES, load_language
 from langlauf.ui.page_request import THEMES
 from langlauf.ui.pages.failures import ALL_TIME
@@ -97,6 +99,9 @@ def used_keys() -> set[str]:
     keys |= {f"ops.health.{rule.name}" for rule in OPS_RULES}
     keys |= {f"ops.headline.{name}" for name in (*(rule.name for rule in OPS_RULES), "failures_most")}
     keys |= {f"ops.range.{span}" for span in TimeRange}
+    keys |= {f"sentence.{name}" for name in SENTENCES}
+    # Closed lists: `test_error_texts.py` compares them with what is stored.
+    keys |= {key for key in ENGLISH.texts if key.startswith(PHRASES)}
     return keys
 
 

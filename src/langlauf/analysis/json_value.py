@@ -11,6 +11,7 @@ import msgspec
 from langlauf.analysis.conversion import Entries, Members, Unstorable, convert_once
 from langlauf.domain.errors import LanglaufError, ResultTooLarge, ResultUnstorable
 from langlauf.domain.redact import exception_text, without_paths
+from langlauf.domain.sentence import error_saying
 from langlauf.domain.text import LARGEST_INTEGER, SMALLEST_INTEGER, pointer_to, scalar_flaw, string_flaw
 
 #: Results may be nested deeper than requests; this bounds what readers must handle.
@@ -126,7 +127,7 @@ class _Walk:
             level.size += size
             self._left -= size
             if self._left < 0:
-                raise ResultTooLarge(f"the value has more than the {self._largest:,} bytes that are allowed")
+                raise error_saying(ResultTooLarge, "larger_than", limit=self._largest)
             if opened is not None:
                 return opened
             level.name = None

@@ -16,6 +16,7 @@ import msgspec
 
 from langlauf.analysis.json_value import to_json_value
 from langlauf.domain.errors import ResultTooLarge, ResultUnstorable, UnusableView
+from langlauf.domain.sentence import error_saying
 from langlauf.domain.view import LARGEST_VIEWS, MOST_VIEWS, View
 
 T = TypeVar("T")
@@ -93,7 +94,7 @@ def encode(value: Any, largest: int, order: Literal["sorted"] | None = None) -> 
     except RecursionError as error:  # the analysis may have lowered the limit, or called from deep inside
         raise ResultUnstorable(f"the value is nested too deep: {error}") from error
     if len(data) > largest:
-        raise ResultTooLarge(f"the value has {len(data):,} bytes, the limit is {largest:,}")
+        raise error_saying(ResultTooLarge, "too_large", bytes=len(data), limit=largest)
     return data.decode()
 
 

@@ -34,6 +34,9 @@ RetryHint = Literal["retry_with_backoff", "check_input_and_retry"]
 class LanglaufError(Exception):
     """Base of all exceptions that this package raises on purpose."""
 
+    #: What Langlauf itself adds to `error_meta` (see `domain/sentence.py`).
+    own_facts: Mapping[str, object] = {}
+
 
 class AnalysisError(LanglaufError):
     """Raised by an analysis to end its attempt with a code and a message for people."""

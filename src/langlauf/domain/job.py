@@ -90,7 +90,10 @@ class VisibleJob(msgspec.Struct, Generic[Time, Details], frozen=True, kw_only=Tr
     error_code: Annotated[str | None, "What went wrong, in one word."] = None
     error_message: Annotated[str | None, FieldMark.WORDS, "The same for people."] = None
     #: JSON text, as stored; its trace is for those with the scope `debug`
-    error_meta: Annotated[Details | None, "Details of the error; its `trace` is for the scope `debug`."] = None
+    error_meta: Annotated[
+        Details | None,
+        "Details of the error ([its members](lifecycle.md#failures-and-retries)); `trace` is for the scope `debug`.",
+    ] = None
     retryable: Annotated[bool | None, "Whether the error may go away by itself."] = None
     retry_hint: Annotated[RetryHint | None, "`retry_with_backoff`, `check_input_and_retry` or null."] = None
     retry_count: Annotated[Count, "How many failures were retried; losses and releases do not count."] = 0

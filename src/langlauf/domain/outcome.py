@@ -20,6 +20,7 @@ from langlauf.domain.errors import (
 from langlauf.domain.instant import Instant, to_text
 from langlauf.domain.job import INLINE_REF, CanceledBy, PayloadText
 from langlauf.domain.redact import clean_details, clean_message, clean_text, exception_text, without_paths
+from langlauf.domain.sentence import ERROR_TYPE, OWN_FACTS, sentence_meta, sentence_text
 
 #: A job is failed after its worker vanished this often: it may be the cause.
 MOST_LOST_LEASES = 10
@@ -131,7 +132,7 @@ def classify(error: BaseException, transient_types: tuple[type[BaseException], .
             message=clean_message(_words_of(error)),
             transient=isinstance(error, TransientError),
             hint=_hint(getattr(error, "hint", None)) or error.default_hint,
-            meta=clean_details(getattr(error, "meta", {})),
+            meta=_meta_of(error),
         )
     words = _words_of(error)
     if not isinstance(error, ResultUnstorable | ResultTooLarge):
@@ -140,7 +141,25 @@ def classify(error: BaseException, transient_types: tuple[type[BaseException], .
     code, transient, hint = _kind_of(error)
     if isinstance(error, transient_types):
         transient, hint = True, "retry_with_backoff"
-    return Failure(code=code, message=clean_message(words), transient=transient, hint=hint)
+    message = clean_message(words)
+    return Failure(code=code, message=message, transient=transient, hint=hint, meta=_facts_of(error, message))
+
+
+def _meta_of(error: AnalysisError) -> dict[str, Any]:
+    """Return the meta that an analysis gave, with the facts of Langlauf, which it cannot set."""
+    given = clean_details(getattr(error, "meta", {}))
+    named = given if isinstance(given, dict) else {}
+    own: dict[str, Any] = clean_details(error.own_facts)
+    return {**{name: value for name, value in named.items() if name not in OWN_FACTS}, **own}
+
+
+def _facts_of(error: BaseException, message: str) -> dict[str, Any]:
+    """Return what Langlauf knows of an exception without meta: its own sentence, or the type of any other."""
+    if not isinstance(error, LanglaufError):
+        return {ERROR_TYPE: clean_text(type(error).__name__, _LONGEST_CODE)}
+    if not error.own_facts and isinstance(error, ResultUnstorable | ResultTooLarge):
+        return sentence_meta("unstorable", detail=message)
+    return dict(clean_details(error.own_facts))
 
 
 def _classify_group(group: BaseExceptionGroup[Any], transient_types: tuple[type[BaseException], ...]) -> Failure:
@@ -154,7 +173,9 @@ def _classify_group(group: BaseExceptionGroup[Any], transient_types: tuple[type[
     texts = [clean_text(classify(one).message, _LONGEST_MEMBERS // len(named)) for one in named]
     if len(members) > len(named):
         texts.append(f"and {len(members) - len(named)} more")
-    return msgspec.structs.replace(failure, message=f"{len(members)} errors: {'; '.join(texts)}")
+    said = {"count": len(members), "detail": "; ".join(texts)}
+    meta = {**failure.meta, **sentence_meta("several_errors", **said)}
+    return msgspec.structs.replace(failure, message=sentence_text("several_errors", **said), meta=meta)
 
 
 def _passes(error: BaseException, transient_types: tuple[type[BaseException], ...]) -> bool:
@@ -248,8 +269,9 @@ def after_timeout(
         "threshold_seconds": limit_seconds,
         "started_at": to_text(started_at),
         "detected_at": to_text(detected_at),
+        **sentence_meta("timed_out", seconds=limit_seconds),
     }
-    message = f"The attempt was stopped after {limit_seconds:g} s, its time limit."
+    message = sentence_text("timed_out", seconds=limit_seconds)
     if retry_count < max_retries:
         return Retry(code="timeout", message=message, meta=meta, delay_seconds=delay_seconds, timed_out=True)
     code = "timeout_max_retries" if max_retries else "timeout"
@@ -263,9 +285,10 @@ def after_loss(*, cancel_requested: bool, cancel_reason: str | None, lost_before
     if lost_before + 1 >= MOST_LOST_LEASES:
         return Failed(
             code="worker_lost",
-            message=f"The worker vanished {MOST_LOST_LEASES} times while this job ran.",
+            message=sentence_text("worker_vanished", times=MOST_LOST_LEASES),
             retryable=True,
             hint="retry_with_backoff",
+            meta=sentence_meta("worker_vanished", times=MOST_LOST_LEASES),
         )
     return Lost()
 
@@ -283,9 +306,9 @@ def after_crash(
         return Lost(crash=crashed.how, deaths=crashed.deaths)
     return Failed(
         code="worker_lost",
-        message=f"The job was given up after {deaths} deaths of its process; at last {crashed.how}.",
+        message=sentence_text("process_died", deaths=deaths, how=crashed.how),
         retryable=True,
         hint="retry_with_backoff",
-        meta={"crash": crashed.how},
+        meta={"crash": crashed.how, **sentence_meta("process_died", deaths=deaths, how=crashed.how)},
         crashed=True,
     )

@@ -15,8 +15,9 @@ from langlauf.domain.mail import Email, JobEnding
 from langlauf.domain.redact import redact
 from langlauf.settings import Settings
 from langlauf.ui.analysis_texts import AnalysisTexts, AnalysisWords
+from langlauf.ui.error_texts import job_error, retry_advice
 from langlauf.ui.facts import ShownFact, summary_facts
-from langlauf.ui.formatting import format_duration, local_time, retry_advice, zone_name
+from langlauf.ui.formatting import format_duration, local_time, zone_name
 from langlauf.ui.language import LANGUAGES, Language, load_language
 
 _MAX_SUBJECT = 150
@@ -164,7 +165,7 @@ def failure_facts(job: JobRecord, words: AnalysisWords) -> FailureFacts:
     """Return the error of a job, cleaned, with a retry hint."""
     advice = retry_advice(job)
     hint = advice if advice in _ADVICE else "none"
-    lines = first_lines(words.text(job.error_message or ""), _MAX_LINE, _MAX_ERROR_LINES)
+    lines = first_lines(job_error(job, words), _MAX_LINE, _MAX_ERROR_LINES)
     kept = job.partial_count > 0 and job.result_expired_at is None
     return FailureFacts(one_line(job.error_code or "", MAX_NAME), lines, hint, kept)
 

@@ -9,7 +9,7 @@ import msgspec
 from markupsafe import Markup
 
 from langlauf.domain.instant import Instant, to_datetime
-from langlauf.domain.job import JobRecord, Phase
+from langlauf.domain.job import Phase
 from langlauf.domain.state import Status
 from langlauf.ui.language import Language
 
@@ -173,17 +173,3 @@ def event_payload(json_text: str) -> dict[str, Any]:
     """Return the payload of an event, or an empty dict where it is not an object."""
     value = msgspec.json.decode(json_text)
     return value if isinstance(value, dict) else {}
-
-
-#: The message of an exception that is not Langlauf's own begins with its type.
-_UNPLANNED = re.compile(r"\w*Error\b(?=:|$)")
-
-
-def retry_advice(job: JobRecord) -> str:
-    """Return the last word of the text that says what to do after a failure: the job's hint, or by its code.
-
-    A bare ValueError is no verdict on the input: a function deep inside may have raised it.
-    """
-    if job.error_code == "validation_error" and _UNPLANNED.match(job.error_message or ""):
-        return "probably_input"
-    return job.retry_hint or ("internal" if job.error_code == "internal" else "none")

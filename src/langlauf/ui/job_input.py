@@ -15,6 +15,7 @@ from langlauf.domain.redact import redact, redact_json
 from langlauf.domain.state import Status
 from langlauf.server.asgi import root_url
 from langlauf.service.read import Reads, kept_parts
+from langlauf.ui.error_texts import error_meta
 from langlauf.ui.form_fields import FormField, field_texts
 from langlauf.ui.formatting import JsonExcerpt, json_excerpt
 from langlauf.ui.page_request import PageRequest
@@ -110,8 +111,7 @@ def faulty_field(job: JobRecord, analysis: Analysis | None) -> str | None:
     if job.status is not Status.FAILED or analysis is None:
         return None
     names = {field.encode_name for field in msgspec.structs.fields(analysis.input_type)}
-    meta = {} if job.error_meta is None else msgspec.json.decode(job.error_meta, type=dict[str, object])
-    mentioned = names & {meta.get(_FIELD)} or names & set(re.findall(r"\w+", job.error_message or ""))
+    mentioned = names & {error_meta(job).get(_FIELD)} or names & set(re.findall(r"\w+", job.error_message or ""))
     return next(iter(mentioned)) if len(mentioned) == 1 else None
 
 

@@ -26,7 +26,8 @@ from langlauf.server.large_response import limit_response_memory, response_memor
 from langlauf.telemetry.log import log_store_failure
 from langlauf.ui.analysis_texts import AnalysisTexts
 from langlauf.ui.assets import Assets
-from langlauf.ui.formatting import local_time, machine_time, retry_advice, time_tag, zone_name
+from langlauf.ui.error_texts import error_text, job_error, phrase, retry_advice
+from langlauf.ui.formatting import local_time, machine_time, time_tag, zone_name
 from langlauf.ui.language import LANGUAGES, load_language, preferred, quality, region_for
 from langlauf.ui.page_request import PageRequest, preferences_of
 
@@ -248,6 +249,11 @@ class PageRenderer:
             "org": request.org,
             "title_of": lambda name: self.analyses.title(name, request.language),
             "retry_advice": retry_advice,
+            "error_of": lambda job: job_error(job, self.analyses.words(job.analysis, request.language)),
+            "error_in": lambda name, message, sentence: error_text(
+                message, sentence, self.analyses.words(name, request.language)
+            ),
+            "phrase": lambda text: phrase(text, request.language),
             "in_words_of": lambda name, text: self.analyses.words(name, request.language).text(text),
         }
         return self._templates.get_template(template).render({**shared, **values})

@@ -12,6 +12,7 @@ from langlauf.domain.errors import LanglaufError, PayloadUnavailable, TransientE
 from langlauf.domain.health import WorkerReport
 from langlauf.domain.instant import Instant
 from langlauf.domain.read_models import JobView, PastRun, ResultView
+from langlauf.domain.sentence import error_saying
 from langlauf.domain.trail import TrailEntry
 
 #: Bounds of the search: inputs compared per step, and steps.
@@ -107,5 +108,5 @@ async def _payload(reads: AttemptReads, run: PastRun) -> str | None:
     try:
         found = await reads.result(run.result_id, latest=False)
     except PayloadUnavailable as error:
-        raise TransientError("The result of an earlier job cannot be read at the moment.") from error
+        raise error_saying(TransientError, "earlier_result_unreadable") from error
     return None if found is None else found.delivered.payload

@@ -16,6 +16,7 @@ from langlauf.clock import new_id
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
 from langlauf.domain.errors import StaleAttempt
 from langlauf.domain.outcome import Completed, Crashed, Failed, Failure
+from langlauf.domain.sentence import sentence_meta, sentence_text
 from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.telemetry.metrics import ABANDONED
 from langlauf.worker.attempt import RunningAttempt, StopReason
@@ -91,7 +92,8 @@ class CoroutineExecution:
         except asyncio.CancelledError:
             if self._stopping:
                 raise
-            return Failure(code="internal", message="The analysis canceled itself.", transient=False)
+            message, meta = sentence_text("canceled_itself"), sentence_meta("canceled_itself")
+            return Failure(code="internal", message=message, transient=False, meta=meta)
         except StaleAttempt:
             return None
         except ProcessDied as died:

@@ -10,6 +10,7 @@ import msgspec
 from langlauf.domain.errors import AnalysisError, TransientError
 from langlauf.domain.outcome import Failure, classify
 from langlauf.domain.redact import clean_tail, clean_text, exception_text
+from langlauf.domain.sentence import ERROR_TYPE, OWN_FACTS, sentence_meta, sentence_text
 from langlauf.domain.stack_trace import LED_TO, LIBRARY_FRAMES, LIBRARY_FRAMES_TO_THE_LAST
 
 _LONGEST_TRACE = 8_000
@@ -31,8 +32,10 @@ def failure_of(error: BaseException, transient: tuple[type[BaseException], ...])
         failure = classify(error, transient)
         return msgspec.structs.replace(failure, meta={**failure.meta, "trace": format_trace(error)})
     except BaseException:  # noqa: BLE001 - formatting runs code of the analysis, which may even raise SystemExit
-        message = f"{type(error).__name__}, which cannot be shown"
-        return Failure(code="internal", message=clean_text(message, _LONGEST_NAME), transient=False)
+        name = clean_text(type(error).__name__, _LONGEST_NAME)
+        facts = {**sentence_meta("unreadable_error", error=name), ERROR_TYPE: name}
+        message = sentence_text("unreadable_error", error=name)
+        return Failure(code="internal", message=message, transient=False, meta=facts)
 
 
 def format_trace(error: BaseException) -> str:
@@ -91,4 +94,6 @@ def _is_library(frame: traceback.FrameSummary) -> bool:
 def error_from(failure: Failure) -> AnalysisError:
     """Return the failure of another process as an exception that is classified as the same failure."""
     kind = TransientError if failure.transient else AnalysisError
-    return kind(failure.message, code=failure.code, hint=failure.hint, meta=failure.meta)
+    error = kind(failure.message, code=failure.code, hint=failure.hint, meta=failure.meta)
+    error.own_facts = {name: failure.meta[name] for name in OWN_FACTS if name in failure.meta}
+    return error

@@ -22,7 +22,9 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from langlauf.clock import monotonic
 from langlauf.domain.attempt import Lease
+from langlauf.domain.errors import AnalysisError
 from langlauf.domain.outcome import Crashed
+from langlauf.domain.sentence import error_saying
 
 T = TypeVar("T")
 #: Job and attempt, set in the context of an attempt, and thereby in every task that its code starts.
@@ -125,13 +127,13 @@ class _TrackedSteps:
 
 
 async def contain(awaitable: Awaitable[T]) -> T:
-    """Await an awaitable of an attempt; `SystemExit` and `KeyboardInterrupt` become a `RuntimeError`."""
+    """Await an awaitable of an attempt; `SystemExit` and `KeyboardInterrupt` become an `AnalysisError`."""
     native = type(awaitable) is CoroutineType or isinstance(awaitable, Coroutine)
     coroutine: Any = awaitable if native else _as_coroutine(awaitable)
     try:
         return cast("T", await _TrackedSteps(coroutine, INSIDE_ATTEMPT.get() or b""))
     except (SystemExit, KeyboardInterrupt) as error:
-        raise RuntimeError(f"the analysis tried to end the program: {type(error).__name__}") from error
+        raise error_saying(AnalysisError, "ended_program", error=type(error).__name__) from error
 
 
 async def _as_coroutine(awaitable: Awaitable[T]) -> T:

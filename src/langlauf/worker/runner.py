@@ -24,6 +24,7 @@ from langlauf.domain.outcome import (
     after_failure,
     after_timeout,
 )
+from langlauf.domain.sentence import error_saying, sentence_meta, sentence_text
 from langlauf.domain.state import Status
 from langlauf.settings import Settings
 from langlauf.telemetry.log import TRACE, LogEvent, log_event, log_store_failure
@@ -38,7 +39,12 @@ AttemptEnd = Completed | Failed | Retry | Crashed | Canceled | Released
 
 _WRITE_AGAIN_SECONDS = 0.5
 #: The end of an attempt whose own end the store refuses.
-_UNWRITABLE = Failed(code="result_unstorable", message="The store refused how the attempt ended.", retryable=False)
+_UNWRITABLE = Failed(
+    code="result_unstorable",
+    message=sentence_text("end_refused"),
+    retryable=False,
+    meta=sentence_meta("end_refused"),
+)
 _INJECTED_FAILURES: Mapping[str, tuple[str, RetryHint]] = {
     "__timeout__": ("timeout", "retry_with_backoff"),
     "__internal__": ("internal", "retry_with_backoff"),
@@ -182,7 +188,7 @@ def _input(analysis: Analysis, payload: str) -> dict[str, Any]:
     try:
         return msgspec.structs.asdict(msgspec.json.decode(payload, type=analysis.input_type))
     except msgspec.ValidationError as error:
-        raise PermanentError(f"The stored input no longer fits the analysis: {error}") from error
+        raise error_saying(PermanentError, "input_outdated", detail=str(error)) from error
 
 
 def count_start(analysis: str, attempt: RunningAttempt, began: float) -> None:

@@ -246,12 +246,13 @@ def test_only_transient_failures_with_retries_left_are_tried_again(done: int, mo
 
 @pytest.mark.parametrize(("done", "most", "code"), [(3, 3, "timeout_max_retries"), (0, 0, "timeout")])
 def test_a_last_timeout_fails_with_its_limits(done: int, most: int, code: str) -> None:
-    """error_meta has threshold_seconds, started_at and detected_at."""
+    """error_meta has threshold_seconds, started_at and detected_at, and the sentence with its values."""
     outcome = after_timeout(
         limit_seconds=5, started_at=NOW, detected_at=NOW + SECOND, retry_count=done, max_retries=most, delay_seconds=1
     )
     assert isinstance(outcome, Failed)
-    assert (outcome.code, set(outcome.meta)) == (code, {"threshold_seconds", "started_at", "detected_at"})
+    assert (outcome.code, set(outcome.meta)) == (code, {"threshold_seconds", "started_at", "detected_at", "sentence"})
+    assert outcome.meta["sentence"] == {"name": "timed_out", "seconds": 5}
 
 
 def test_a_lost_lease_is_retried_a_few_times() -> None:

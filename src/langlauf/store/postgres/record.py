@@ -15,6 +15,7 @@ from langlauf.domain.outcome import (
     Failed,
     Retry,
 )
+from langlauf.domain.sentence import SENTENCE
 from langlauf.domain.state import Status
 from langlauf.store.group_commit import Recording
 from langlauf.store.postgres.batch import key_of, name_unless_uuid, packed
@@ -188,7 +189,8 @@ def _failure_row(write: Failed | Retry) -> tuple[str, tuple[Any, ...]]:
         "threshold": None if threshold is None else json_text(threshold),
     }
     if isinstance(write, Retry):
-        return "retry", _row(**common, delay=after(0, write.delay_seconds), actor="system")
+        meta = json_text({SENTENCE: write.meta[SENTENCE]}) if SENTENCE in write.meta else None
+        return "retry", _row(**common, meta=meta, delay=after(0, write.delay_seconds), actor="system")
     # A timeout is enforced by the system; a lost worker cannot have reported itself.
     actor = "system" if write.code == "worker_lost" or write.timed_out else None
     return "failed", _row(

@@ -10,6 +10,7 @@ from langlauf.domain.event import ActorType, EventType
 from langlauf.domain.instant import after, to_text
 from langlauf.domain.outcome import Canceled, Completed, Crashed, Failed, Lost, Outcome, Released, Retry, after_crash
 from langlauf.domain.read_models import CancelRequest, JobView
+from langlauf.domain.sentence import SENTENCE
 from langlauf.store.rows import json_text
 from langlauf.store.sqlite.transaction import Key, Row, Transaction
 
@@ -96,10 +97,16 @@ def _failed(tx: Transaction, lease: Lease, held: dict[str, Any], outcome: Failed
         "retryable": outcome.retryable,
         "retry_hint": outcome.hint,
         "attempt": lease.attempt,
+        **_sentence(outcome.meta),
     }
     tx.event(key, seq, EventType.FAILED, actor, facts)
     tx.running(analysis, -1)
     return True
+
+
+def _sentence(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sentence of Langlauf that the message is, where it is one."""
+    return {SENTENCE: meta[SENTENCE]} if SENTENCE in meta else {}
 
 
 def _timeout_event(tx: Transaction, key: Key, lease: Lease, seq: int, meta: Mapping[str, Any]) -> None:
@@ -128,6 +135,7 @@ def _retry(tx: Transaction, lease: Lease, held: dict[str, Any], outcome: Retry) 
         "error_code": outcome.code,
         "error_message": outcome.message,
         "next_attempt_at": to_text(next_attempt_at),
+        **_sentence(outcome.meta),
     }
     tx.event(key, seq, EventType.RETRY_SCHEDULED, "system", facts)
     tx.run("keep_attempt", job=job, ran=job, now=tx.now, outcome="retried", why=outcome.code)

@@ -10,10 +10,13 @@ from langlauf.api.wire import trace_of
 from langlauf.auth.caller import Caller
 from langlauf.domain.failure_groups import PLACEHOLDER, FailureGroup, counts_over_time
 from langlauf.domain.instant import Instant, after
+from langlauf.domain.job import JobRecord
+from langlauf.domain.sentence import SENTENCE
 from langlauf.domain.stack_trace import CodePlace, read_cause
 from langlauf.problems import not_found
 from langlauf.service.control import MOST_AT_ONCE, repeat_many
 from langlauf.service.overview import FailureReport, failure_report
+from langlauf.ui.error_texts import error_meta, job_error
 from langlauf.ui.formatting import format_number
 from langlauf.ui.language import Language
 from langlauf.ui.page_request import PageRequest
@@ -25,8 +28,8 @@ from langlauf.ui.responses import see_other
 ALL_TIME = "all"
 _DEFAULT_RANGE = "24h"
 _MAX_GROUPS = 100
-#: The largest groups, of which the page names the line of code: each is one read.
-_MAX_PLACES = 20
+#: The largest groups, of which the page reads an example, for the line of code and Langlauf's own sentences.
+_MAX_EXAMPLE_READS = 20
 _MAX_EXAMPLES = 2
 _HISTOGRAM_BARS = 24
 _HISTOGRAM_HEIGHT = 20
@@ -46,6 +49,8 @@ class FailureRow(msgspec.Struct, frozen=True, kw_only=True):
     """A group of failures as the page shows it."""
 
     group: FailureGroup
+    #: what its messages share, in the language of the page where Langlauf wrote them
+    message: str
     count: str
     #: jobs that were not run again
     left: int
@@ -73,13 +78,14 @@ class FailurePages:
         groups = report.groups[:_MAX_GROUPS]
         alike = [(group.analysis, group.error_code) for group in report.groups]
         rows = [
-            _failure_row(
+            self._failure_row(
                 group,
                 back,
                 now,
                 request.language,
                 alone=alike.count((group.analysis, group.error_code)) == 1,
-                place=await self._place(caller, group) if number < _MAX_PLACES else None,
+                example=await self._example(caller, group) if number < _MAX_EXAMPLE_READS else None,
+                place=caller.sees_traces,
             )
             for number, group in enumerate(groups)
         ]
@@ -123,11 +129,35 @@ class FailurePages:
         way = request.link("errors", range=back, repeated=str(done.done), left=str(done.left))
         return see_other(way)
 
-    async def _place(self, caller: Caller, group: FailureGroup) -> CodePlace | None:
-        """Return where the newest failure of a group was raised, for those who may see it."""
-        view = await self._context.services.reads.of(caller).job(group.example.job_id) if caller.sees_traces else None
-        trace = None if view is None else trace_of(view.job)
-        return None if trace is None else read_cause(trace).place
+    async def _example(self, caller: Caller, group: FailureGroup) -> JobRecord | None:
+        view = await self._context.services.reads.of(caller).job(group.example.job_id)
+        return None if view is None else view.job
+
+    def _failure_row(
+        self,
+        group: FailureGroup,
+        back: str,
+        now: Instant,
+        language: Language,
+        *,
+        alone: bool,
+        example: JobRecord | None,
+        place: bool,
+    ) -> FailureRow:
+        words = self._renderer.analyses.words(group.analysis, language)
+        # Of a sentence of Langlauf the newest is shown as it is: its values are few.
+        own = job_error(example, words) if example is not None and SENTENCE in error_meta(example) else None
+        varied = own is None and PLACEHOLDER in group.shape
+        return FailureRow(
+            group=group,
+            message=own or words.text(group.shape),
+            count=format_number(len(group.failures), language),
+            left=len(group.left),
+            bars=_bars(group, back, now),
+            examples=[words.text(one) for one in group.messages(_MAX_EXAMPLES)] if varied else [],
+            place=_place_of(example) if place and example is not None else None,
+            asked=_asked(group, back, alone=alone),
+        )
 
     async def _report(self, caller: Caller, back: str, now: Instant) -> FailureReport:
         since = after(now, -RANGES[back]) if back in RANGES else 0
@@ -145,30 +175,30 @@ def requested_range(text: str | None) -> str:
     return text if text is not None and (text in RANGES or text == ALL_TIME) else _DEFAULT_RANGE
 
 
-def _failure_row(
-    group: FailureGroup, back: str, now: Instant, language: Language, *, alone: bool, place: CodePlace | None
-) -> FailureRow:
-    start = after(now, -RANGES[back]) if back in RANGES else group.first_at
-    counts = counts_over_time([one.failed_at for one in group.failures], start, now, _HISTOGRAM_BARS)
-    highest = max(counts)
-    heights = [-(-count * _HISTOGRAM_HEIGHT // highest) for count in counts]
-    bars = [
-        HistogramBar(4 * place, _HISTOGRAM_HEIGHT - height, height) for place, height in enumerate(heights) if height
-    ]
+def _asked(group: FailureGroup, back: str, *, alone: bool) -> dict[str, str]:
+    """Return the filters of the job list that show the jobs of a group."""
     asked = {"status": "failed", "analysis": group.analysis, "error": group.error_code}
     if back in RANGES:
         asked["range"] = back
     if not alone and (words := common_words(group.shape)):
         asked["q"] = words
-    return FailureRow(
-        group=group,
-        count=format_number(len(group.failures), language),
-        left=len(group.left),
-        bars=bars,
-        examples=group.messages(_MAX_EXAMPLES) if PLACEHOLDER in group.shape else [],
-        place=place,
-        asked=asked,
-    )
+    return asked
+
+
+def _bars(group: FailureGroup, back: str, now: Instant) -> list[HistogramBar]:
+    start = after(now, -RANGES[back]) if back in RANGES else group.first_at
+    counts = counts_over_time([one.failed_at for one in group.failures], start, now, _HISTOGRAM_BARS)
+    highest = max(counts)
+    heights = [-(-count * _HISTOGRAM_HEIGHT // highest) for count in counts]
+    return [
+        HistogramBar(4 * place, _HISTOGRAM_HEIGHT - height, height) for place, height in enumerate(heights) if height
+    ]
+
+
+def _place_of(job: JobRecord) -> CodePlace | None:
+    """Return where a failure was raised."""
+    trace = trace_of(job)
+    return None if trace is None else read_cause(trace).place
 
 
 def common_words(shape: str) -> str:

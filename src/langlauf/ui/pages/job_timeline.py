@@ -10,6 +10,7 @@ from langlauf.api.parameters import choice_parameter
 from langlauf.domain.event import Event, EventType
 from langlauf.domain.instant import SECOND, Instant, seconds_between
 from langlauf.domain.job import JobRecord
+from langlauf.domain.sentence import SENTENCE
 from langlauf.ui.formatting import event_payload
 
 SpanKind = Literal["waiting", "attempt", "backoff"]
@@ -37,6 +38,8 @@ class TimelineSpan(msgspec.Struct, kw_only=True):
     outcome: EventType | None = None
     error_code: str | None = None
     error_message: str | None = None
+    #: what Langlauf itself wrote as the message, as the event names it
+    sentence: object = None
 
     @property
     def seconds(self) -> float:
@@ -159,6 +162,7 @@ def _close_span(span: TimelineSpan, at: Instant, event: Event | None) -> None:
     span.outcome = event.event_type
     span.error_code = facts.get("error_code") or span.error_code
     span.error_message = facts.get("error_message")
+    span.sentence = facts.get(SENTENCE)
 
 
 #: Event types by the filter in the address.

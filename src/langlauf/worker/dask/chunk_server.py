@@ -16,6 +16,7 @@ from distributed import Worker, get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
 from langlauf.domain.outcome import Failure
+from langlauf.domain.sentence import sentence_meta, sentence_text
 from langlauf.settings import BY_NAME
 from langlauf.settings_values import read_variables
 from langlauf.telemetry.log import ensure_log_handler
@@ -216,6 +217,7 @@ async def _reply_to(call: bytes, worker: Worker) -> ChunkReply:
 
 _OTHER_VERSION = Failure(
     code="internal",
-    message="A Dask worker has another version of langlauf than the worker: install the same version on both.",
+    message=sentence_text("dask_other_version"),
     transient=False,
+    meta=sentence_meta("dask_other_version"),
 )

@@ -18,6 +18,7 @@ from langlauf.analysis.payload import LARGE_TEXT, run_in_thread
 from langlauf.analysis.registry import reference_to
 from langlauf.clock import new_id
 from langlauf.domain.errors import AnalysisError, PermanentError, StaleAttempt, TransientError
+from langlauf.domain.sentence import error_saying
 from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.worker.dask.chunk_server import (
     ChunkCall,
@@ -50,6 +51,12 @@ _FIND_RUNNER = Task(None, pkgutil.resolve_name, reference_to(run_chunk))
 
 class DaskUnavailable(TransientError):
     """The Dask scheduler cannot be reached, or was lost; another attempt may succeed."""
+
+
+class FunctionNotImportable(PermanentError):
+    """The function is not in a module that the workers of the cluster can import."""
+
+    default_code = "internal"
 
 
 class DaskSession:
@@ -150,7 +157,7 @@ class DaskConnection:
             if not isinstance(error, OSError):  # also a timeout, and a connection that was closed
                 raise
             log_event(LogEvent.EXECUTOR_LOST, logging.ERROR, address=self.address, reason=str(error))
-            raise DaskUnavailable(f"The Dask scheduler at {self.address} cannot be reached; is it running?") from error
+            raise error_saying(DaskUnavailable, "dask_unreachable", address=self.address) from error
         session = self._session = DaskSession(client, heartbeat)
         log_event(LogEvent.EXECUTOR_CONNECTED, address=self.address, threads=session.threads)
         return session
@@ -179,11 +186,7 @@ class DaskExecutor:
         """Return the value of a chunk."""
         module, _, name = chunk.function.partition(":")
         if module == "__main__":
-            raise PermanentError(
-                f"{name} is defined in the main program, where a Dask worker cannot import it: "
-                "move it to a module that is installed on the cluster.",
-                code="internal",
-            )
+            raise error_saying(FunctionNotImportable, "dask_main_program", function=name)
         reply = await self._run(f"{name}-{new_id()}", chunk, attempt)
         if isinstance(reply, ChunkProcessDied):
             raise ProcessDied(reply.how, own=reply.own)
@@ -218,19 +221,14 @@ class DaskExecutor:
                 f"{deaths} Dask workers died while they computed one chunk", own=True, deaths=deaths
             ) from None
         except (FutureCancelledError, ClosedClientError, OSError) as error:
-            raise DaskUnavailable(
-                f"The Dask cluster at {self._connection.address} was lost while it computed a chunk."
-            ) from error
+            raise error_saying(DaskUnavailable, "dask_lost", address=self._connection.address) from error
         except Exception as error:
             raise self._incompatible(error) from error
 
     def _incompatible(self, error: Exception) -> AnalysisError:
         """Return the error to raise where Dask could not call our function, which itself never raises."""
         reason = "another version replied" if isinstance(error, IncompatibleMessage) else type(error).__name__
-        return AnalysisError(
-            f"The Dask cluster at {self._connection.address} cannot run chunks ({reason}): install langlauf, in the "
-            "version of this worker, on all workers of the cluster, and restart them."
-        )
+        return error_saying(AnalysisError, "dask_incompatible", address=self._connection.address, detail=reason)
 
 
 async def _until_attempt_ends(attempt: ChunkAttempt, call: Coroutine[Any, Any, object]) -> object:

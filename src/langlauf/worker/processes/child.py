@@ -34,6 +34,7 @@ from langlauf.analysis.schema import input_type
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
 from langlauf.domain.errors import AnalysisError, StaleAttempt
 from langlauf.domain.outcome import Failure
+from langlauf.domain.sentence import error_saying
 from langlauf.domain.trail import Source
 from langlauf.worker import processes
 from langlauf.worker.failure import error_from, failure_of
@@ -198,10 +199,7 @@ def _import(reference: str) -> Any:
     try:
         return resolve(reference)
     except (ImportError, AttributeError) as error:
-        raise AnalysisError(
-            f"{reference} cannot be imported in the process that should run it ({error}): "
-            "install the application there, in the version of the worker."
-        ) from error
+        raise error_saying(AnalysisError, "not_importable", reference=reference, detail=str(error)) from error
 
 
 @cache
@@ -211,7 +209,7 @@ def _input_type(reference: str, name: str) -> type[msgspec.Struct]:
 
 def _failure(error: BaseException, transient: tuple[Any, ...]) -> Failure:
     if isinstance(error, SystemExit | KeyboardInterrupt):
-        replacement = RuntimeError(f"the analysis tried to end the program: {type(error).__name__}")
+        replacement = error_saying(AnalysisError, "ended_program", error=type(error).__name__)
         replacement.__cause__ = error
         error = replacement
     return failure_of(error, transient)

@@ -12,6 +12,7 @@ from typing import Any
 
 from langlauf.analysis.registry import Registry, reference_to, resolve
 from langlauf.domain.errors import LanglaufError, RegistrationError, TransientError
+from langlauf.domain.sentence import error_saying
 from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.worker.processes.child_protocol import ApplicationLoaded, ChildStream, LoadApplication
 from langlauf.worker.processes.process import ChildProcess, OutputLog, ProcessDied
@@ -152,13 +153,15 @@ class ProcessPool:
         try:
             process = await self._open()
         except OSError as error:
-            raise ProcessStartFailed(f"A process could not be started: {error.strerror or error}.") from error
+            raise error_saying(
+                ProcessStartFailed, "process_not_started", detail=error.strerror or str(error)
+            ) from error
         try:
             await process.send(self._application)
             ready = await process.receive()
         except ProcessDied as died:
             self._end(process)
-            raise ProcessStartFailed(f"A process could not be started: {died}.") from died
+            raise error_saying(ProcessStartFailed, "process_not_started", detail=str(died)) from died
         except BaseException:
             self._end(process)
             raise

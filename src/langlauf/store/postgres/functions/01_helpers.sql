@@ -30,6 +30,11 @@ EXCEPTION WHEN data_exception THEN
     RETURN NULL;
 END $$;
 
+-- The sentence of Langlauf in the details of an error, as a further member of an event; nothing where there is none.
+CREATE OR REPLACE FUNCTION sentence_member(words text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN words LIKE '%"sentence":{%' THEN coalesce(',"sentence":' || (words::json -> 'sentence')::text, '') ELSE '' END
+$$;
+
 -- An instant as a timestamp of the legacy schema.
 CREATE OR REPLACE FUNCTION timestamp_of(at bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT timestamptz 'epoch' + at * interval '1 microsecond'

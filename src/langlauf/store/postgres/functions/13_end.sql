@@ -26,7 +26,8 @@ BEGIN
                 one.code := 'worker_lost';
                 one.message := format('The job was given up after %s deaths of its process; at last %s.',
                     seen.crash_count + one.crashed, one.crash);
-                one.meta := '{"crash":' || json_string(one.crash) || '}';
+                one.meta := '{"crash":' || json_string(one.crash) || ',"sentence":{"name":"process_died","deaths":'
+                    || seen.crash_count + one.crashed || ',"how":' || json_string(one.crash) || '}}';
                 one.retryable := true;
                 one.hint := 'retry_with_backoff';
                 one.crashed := 1;
@@ -60,6 +61,7 @@ BEGIN
     one.actor := 'system';
     one.code := 'worker_lost';
     one.message := format('The worker vanished %s times while this job ran.', most_lost);
+    one.meta := format('{"sentence":{"name":"worker_vanished","times":%s}}', most_lost);
     one.retryable := true;
     one.hint := 'retry_with_backoff';
     one.lost := 1;
@@ -148,10 +150,10 @@ BEGIN
             CASE outcome
                 WHEN 'completed' THEN NULL
                 WHEN 'failed' THEN '{"error_code":' || json_string(code) || ',"error_message":' || json_string(message) || ',"retryable":' || retryable
-                    || ',"retry_hint":' || json_string(hint) || ',"attempt":' || attempt || '}'
+                    || ',"retry_hint":' || json_string(hint) || ',"attempt":' || attempt || sentence_member(meta) || '}'
                 WHEN 'canceled' THEN '{"canceled_by":' || json_string(by_whom) || ',"cancel_reason":' || json_string(why) || ',"result_id":' || json_string(shown_id) || '}'
                 WHEN 'retry' THEN '{"attempt":' || attempt || ',"retry_count":' || retry_count || ',"error_code":' || json_string(code)
-                    || ',"error_message":' || json_string(message) || ',"next_attempt_at":' || json_string(time_text(next_attempt_at)) || '}'
+                    || ',"error_message":' || json_string(message) || ',"next_attempt_at":' || json_string(time_text(next_attempt_at)) || sentence_member(meta) || '}'
                 ELSE '{"attempt":' || attempt || CASE WHEN crash IS NULL THEN '' ELSE ',"crash":' || json_string(crash) END || '}' END,
             CASE WHEN outcome IN ('completed', 'failed', 'canceled') THEN (SELECT feed_mark()) END
         FROM ended)

@@ -67,7 +67,7 @@ BEGIN
         one.threshold := regexp_replace(found_job.timeout_seconds::text, '^\d+$', '\&.0');
         one.message := format('The attempt was stopped after %s s, its time limit.', found_job.timeout_seconds);
         one.meta := '{"threshold_seconds":' || one.threshold || ',"started_at":' || json_string(time_text(found_job.attempt_started_at))
-            || ',"detected_at":' || json_string(time_text(now)) || '}';
+            || ',"detected_at":' || json_string(time_text(now)) || ',"sentence":{"name":"timed_out","seconds":' || one.threshold || '}}';
         IF found_job.retry_count < found_job.max_retries THEN
             one.outcome := 'retry';
             one.delay := (random_fraction() * least(retry_cap, retry_base * power(2, least(found_job.retry_count, 60))) * 1000000)::bigint;
