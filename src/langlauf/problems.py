@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from starlette.responses import Response
@@ -100,9 +100,15 @@ def unauthorized() -> Problem:
     )
 
 
-def forbidden(message: str) -> Problem:
+#: Why a caller may not do something, for programs: `scope` comes with `required_scope`.
+ForbiddenReason = Literal[
+    "scope", "operator", "all_orgs", "other_org", "one_job", "key_limits", "other_site", "unknown_host"
+]
+
+
+def forbidden(reason: ForbiddenReason, message: str, **members: Any) -> Problem:
     """Return a 403: the caller is known, and may not do this."""
-    return Problem(403, "forbidden", message)
+    return Problem(403, "forbidden", message, reason=reason, **members)
 
 
 def not_found() -> Problem:

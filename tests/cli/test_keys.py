@@ -119,6 +119,12 @@ def test_keys_beside_a_running_server(tmp_path: Path) -> None:
         assert "keys create --org ORG --scope read --scope admin" in run_command(*pause, made["key"]).stderr
         admin = _json("keys", "create", "--org", "acme", "--scope", "admin", "--store", str(store))["key"]
         eventually(lambda: "name it with --org" in run_command(*pause, admin).stderr)
+        unknown = run_command("pause", "slep", "--because", "x", "--url", server.url, "--key", admin, "--org", "acme")
+        assert (unknown.returncode, "known are" in unknown.stderr, "list the jobs" in unknown.stderr) == (
+            4,
+            True,
+            False,
+        )
         _json("keys", "revoke", made["key_id"], "--store", str(store))
         eventually(
             lambda: httpx2.get(address, headers=bearer(made["key"]), trust_env=False, timeout=60).status_code == 401

@@ -55,8 +55,9 @@ def test_the_scope_matrix_is_exact(
 def test_a_missing_scope_names_a_next_step_that_leads_somewhere(closed: KeyedServer) -> None:
     """Another key where there can be one; what no key is good for says so instead."""
     key = make_key(closed.store, "org-a", Scope.SUBMIT)
-    wanted = closed.live.http.get("/analyze/jobs", headers=bearer(key.text)).json()["message"]
-    assert "scope read" in wanted
+    wanted = closed.live.http.get("/analyze/jobs", headers=bearer(key.text)).json()
+    assert "scope read" in wanted["message"]
+    assert (wanted["reason"], wanted["required_scope"]) == ("scope", "read")
     operators = closed.live.http.get("/metrics", headers=bearer(key.text)).json()["message"]
     assert "API_AUTH_TOKEN" in operators
     assert "ask for one" not in operators

@@ -82,19 +82,19 @@ class ApiContext(msgspec.Struct, frozen=True):
         if grant.issuer == OPEN_ISSUER:
             check_host(request)
             if request.method not in READING and is_cross_site(request, self.settings):
-                raise forbidden("A page of another site may not change anything here.")
+                raise forbidden("other_site", "A page of another site may not change anything here.")
             if not serves_this_machine(request, self.settings):
                 grant = msgspec.structs.replace(grant, scopes=grant.scopes - {Scope.DEBUG})
         caller = caller_of(request, grant)
         if grant.job_id is not None and not one_job:
-            raise forbidden("This token is for one job; it is good for nothing else.")
+            raise forbidden("one_job", "This token is for one job; it is good for nothing else.")
         count_for_org(request.scope, caller.org_id)
         return caller
 
     def authorize(self, request: Request, caller: Caller, scope: Scope) -> None:
         """Raise 403 where the caller lacks a scope, and 429 above a rate limit."""
         if scope not in caller.scopes:
-            raise forbidden(_scope_missing(scope))
+            raise missing_scope(scope)
         enforce_rate_limit(self.rates, request, scope, caller)
 
     async def holder(
@@ -180,7 +180,9 @@ class ApiContext(msgspec.Struct, frozen=True):
         return json_response(body, status, headers=headers)
 
 
-def _scope_missing(scope: Scope) -> str:
+def missing_scope(scope: Scope) -> Problem:
+    """Return the 403 for a caller without a scope."""
     if scope not in GRANTABLE_SCOPES:
-        return "No key is good for this: it is the operator's alone, with API_AUTH_TOKEN."
-    return f"This key does not have the scope {scope}; ask for one that has."
+        return forbidden("operator", "Only the operator may do this, with the server's API_AUTH_TOKEN as the key.")
+    message = f"This key does not have the scope {scope}: use one that has it, or ask the operator for one."
+    return forbidden("scope", message, required_scope=scope)

@@ -4,7 +4,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from langlauf.analysis.schema import read_input
-from langlauf.api.context import ApiContext
+from langlauf.api.context import ApiContext, missing_scope
 from langlauf.api.parameters import read_duration, refuse_unknown_parameters
 from langlauf.api.record_schemas import KeyOut
 from langlauf.api.request_schemas import CreateKeyBody, TokenBody
@@ -36,12 +36,12 @@ class KeyHandlers:
         refuse_unknown_parameters(request)
         sent: CreateKeyBody = read_input(CreateKeyBody, await self._context.body(request, optional=True))
         if caller.grant is not None and caller.grant.issuer == OPEN_ISSUER:
-            raise forbidden("The first key is made beside the server: langlauf keys create --org ORG.")
+            raise forbidden("key_limits", "The first key is made beside the server: langlauf keys create --org ORG.")
         if not sent.name.isprintable():
             raise bad_request("name must have characters that can be printed.", "name")
         scopes = DEFAULT_SCOPES if sent.scopes is None else frozenset(Scope(word) for word in sent.scopes)
         if excess := sorted(scopes - caller.scopes):
-            raise forbidden(f"This key does not have the scope {excess[0]} itself, and cannot give it.")
+            raise forbidden("key_limits", f"This key does not have the scope {excess[0]} itself, and cannot give it.")
         expires_at = self._expiry(caller, read_duration(sent.expires_in, "expires_in"))
         made = await self._keys.create(caller.org_id, name=sent.name, scopes=scopes, expires_at=expires_at)
         self._context.services.authenticator.forget()
@@ -53,7 +53,7 @@ class KeyHandlers:
         wished = self._keys.expiry(seconds)
         latest = caller.grant.expires_at if caller.grant is not None else None
         if wished is not None and latest is not None and wished > latest:
-            raise forbidden("A key cannot make one that outlives it.")
+            raise forbidden("key_limits", "A key cannot make one that outlives it.")
         return latest if wished is None else wished
 
     async def revoke(self, request: Request, caller: Caller) -> Response:
@@ -79,7 +79,7 @@ class TokenHandler:
         sent: TokenBody = read_input(TokenBody, await self._context.body(request, optional=True))
         seconds = read_duration(sent.expires_in, "expires_in", longest=LONGEST_SECONDS) or USUAL_SECONDS
         if sent.cancel and Scope.CANCEL not in caller.scopes:
-            raise forbidden("This key may not cancel, and so makes no token that may.")
+            raise missing_scope(Scope.CANCEL)
         view = await self._context.services.reads.of(caller).job(request.path_params["job_id"])
         if view is None:
             raise not_found()

@@ -206,13 +206,15 @@ def _unavailable(message: str, seconds: str = _RETRY_SECONDS) -> Problem:
 
 def _no_place(error: NoStreamSlot) -> Problem:
     """Return a problem with a jittered Retry-After, so that refused clients do not retry all at once."""
-    headers = {"Retry-After": str(_PLACE_SECONDS + int(_PLACE_SPREAD * draw()))}
+    seconds = _PLACE_SECONDS + int(_PLACE_SPREAD * draw())
+    headers = {"Retry-After": str(seconds)}
     after = FLOOD_SECONDS if error.is_flood else 0.0
     if error.scope == "all":
         message = "Too many event streams, long polls and synchronous requests are open; try again."
         return Problem(503, "unavailable", message, headers=headers, after=after)
     who = "of this org" if error.scope == "org" else "with this credential"
-    message = f"Too many event streams, long polls and synchronous requests {who} are open; close some, or try again."
+    what = f"Too many event streams, long polls and synchronous requests {who} are open"
+    message = f"{what}: close some, or try again in {seconds} s."
     return Problem(429, "rate_limited", message, headers=headers, after=after)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 
 from langlauf.api.request_schemas import KeyScope
+from langlauf.domain.access import Scope
 from langlauf.domain.code import CodeVersion
 from langlauf.domain.delivery import ChannelName, DeliveryStatus, Subject
 from langlauf.domain.errors import RetryHint
@@ -17,7 +18,7 @@ from langlauf.domain.schedule import Missed, RunOverlap, ScheduleName, ScheduleS
 from langlauf.domain.state import Status
 from langlauf.domain.trail import Source
 from langlauf.domain.view import MOST_VIEWS, VIEW_KINDS
-from langlauf.problems import FieldError
+from langlauf.problems import FieldError, ForbiddenReason
 from langlauf.service.webhooks import EndpointHealth
 
 #: A stored JSON value that is sent as it is, without decoding.
@@ -181,6 +182,9 @@ class ProblemOut(msgspec.Struct, kw_only=True):
     #: the first invalid field
     field: str | msgspec.UnsetType = msgspec.UNSET
     errors: list[FieldError] | msgspec.UnsetType = msgspec.UNSET
+    #: of `forbidden`; a `scope` is in `required_scope`
+    reason: ForbiddenReason | msgspec.UnsetType = msgspec.UNSET
+    required_scope: Scope | msgspec.UnsetType = msgspec.UNSET
     limit_bytes: Count | msgspec.UnsetType = msgspec.UNSET
     limit_fields: Count | msgspec.UnsetType = msgspec.UNSET
     current_state: Status | msgspec.UnsetType = msgspec.UNSET

@@ -33,7 +33,8 @@ def check_host(request: Request) -> None:
     if names is None or host is None or _is_ours(host, names):
         return
     raise forbidden(
-        "This server does not know itself by the name in Host: use localhost, or tell it with LANGLAUF_PUBLIC_URL."
+        "unknown_host",
+        "This server does not know itself by the name in Host: use localhost, or tell it with LANGLAUF_PUBLIC_URL.",
     )
 
 

@@ -41,7 +41,10 @@ async def session_grant(request: Request, sessions: Sessions, settings: Settings
         return grant if how.page or request.headers.get("sec-fetch-site") in (None, "same-origin", "none") else None
     shown = how.form_mark if how.form_mark is not None else request.headers.get(CSRF_HEADER, "")
     if not is_same_origin(request, settings) or not await sessions.is_form_mark(grant.session_id, shown):
-        raise forbidden(f"A signed-in browser changes something from these pages alone, with {CSRF_HEADER}.")
+        raise forbidden(
+            "other_site",
+            f"A signed-in browser can change something only from these pages, with the header {CSRF_HEADER}.",
+        )
     return grant
 
 

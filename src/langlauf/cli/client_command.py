@@ -41,6 +41,8 @@ _EXIT_CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
 )
 #: The beginning of an id. Shorter than a whole one: that is looked up as it is.
 _SHORTENED_ID = re.compile(r"[0-9a-fA-F-]{4,35}")
+#: Codes whose message says after which time to try again.
+_SAYS_WHEN = frozenset({"queue_full", "rate_limited"})
 _SHOWN_MATCHES = 5
 #: How long Ctrl-C may go unnoticed.
 _INTERRUPT_SECONDS = 0.1
@@ -173,30 +175,38 @@ def _api_hints(error: errors.ApiError) -> tuple[str, ...]:
         case errors.Unauthorized():
             hints = ("give a key with --key or LANGLAUF_KEY",)
         case errors.Forbidden():
-            hints = _forbidden_hints(error.message)
-        case errors.NotFound() if not error.message.startswith("There is no analysis"):  # that message names them all
+            hints = _forbidden_hints(error)
+        case errors.NotFound(problem={"field": "analysis"}):  # the message names them all
+            pass
+        case errors.NotFound():
             hints = (f"list the jobs: {command_line('jobs')}", "does it belong to another org? name it with --org")
         case errors.Expired(problem={"job_id": str(job_id)}):
             hints = (f"compute it again: {command_line('retry', job_id)}",)
         case errors.Conflict():
             hints = _conflict_hints(error)
-        case errors.Unavailable(retry_after=float(seconds)) if "try again in" not in error.message:
+        case errors.Unavailable(retry_after=float(seconds)) if error.code not in _SAYS_WHEN:
             hints = (f"try again in {seconds:g} s",)
         case _ if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR and error.request_id:
             hints = (f"search the server's log for request id {error.request_id}",)
     return hints
 
 
-def _forbidden_hints(message: str) -> tuple[str, ...]:
+def _forbidden_hints(error: errors.Forbidden) -> tuple[str, ...]:
     another = "give another key with --key or LANGLAUF_KEY"
-    if missing := re.search(r"the scope (\w+)", message):
-        scopes = dict.fromkeys((Scope.READ, missing[1]))
-        flags = " ".join(f"--scope {scope}" for scope in scopes)
-        return another, f"create one beside the server: langlauf keys create --org ORG {flags}"
-    if "another org" in message:
-        return ("leave out --org and LANGLAUF_ORG, or give a key of that org with --key or LANGLAUF_KEY",)
-    if "for all orgs" in message:
-        return "name it with --org", "or give the operator's token, the server's API_AUTH_TOKEN, with --key"
+    operator = "give the operator's token, the server's API_AUTH_TOKEN, with --key or LANGLAUF_KEY"
+    match error.reason:
+        case "scope":
+            scopes = dict.fromkeys((Scope.READ, error.required_scope))
+            flags = " ".join(f"--scope {scope}" for scope in scopes)
+            return another, f"create one beside the server: langlauf keys create --org ORG {flags}"
+        case "other_org":
+            return ("leave out --org and LANGLAUF_ORG, or give a key of that org with --key or LANGLAUF_KEY",)
+        case "all_orgs":
+            return "name it with --org", f"or {operator}"
+        case "operator":
+            return (operator,)
+        case "unknown_host":
+            return ("name another address of the server with --url",)
     return (another,)
 
 

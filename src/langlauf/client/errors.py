@@ -130,6 +130,18 @@ class Unauthorized(NotAllowed):
 class Forbidden(NotAllowed):
     """The key is valid, but does not allow this."""
 
+    @property
+    def reason(self) -> str | None:
+        """Why, in one word of the API, such as `scope` or `other_org`; None where the server did not say."""
+        reason = self.problem.get("reason")
+        return reason if isinstance(reason, str) else None
+
+    @property
+    def required_scope(self) -> str | None:
+        """The scope that the key lacks, or None."""
+        scope = self.problem.get("required_scope")
+        return scope if isinstance(scope, str) else None
+
 
 class NotFound(ApiError):
     """It does not exist, or belongs to another org."""

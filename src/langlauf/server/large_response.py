@@ -155,8 +155,9 @@ def limit_response_memory(response: Response, room: ResponseMemory, org_id: str)
 
 def response_memory_full(error: ResponseMemoryFull) -> Problem:
     """Return a problem with a jittered Retry-After, so that refused clients do not retry all at once."""
-    headers = {"Retry-After": str(_RETRY_SECONDS + int(_RETRY_SPREAD * draw()))}
+    seconds = _RETRY_SECONDS + int(_RETRY_SPREAD * draw())
+    headers = {"Retry-After": str(seconds)}
     if error.scope == "org":
-        message = "Too many large answers of this org are on their way; read them, or try again."
+        message = f"Too many large answers of this org are on their way: read them, or try again in {seconds} s."
         return Problem(429, "rate_limited", message, headers=headers)
     return Problem(503, "unavailable", "Too many large answers are on their way; try again.", headers=headers)

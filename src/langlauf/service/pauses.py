@@ -86,8 +86,8 @@ class Pauses:
 
     def _scope_of(self, caller: Caller, analysis: str, *, all_orgs: bool) -> str:
         if all_orgs and Scope.OPERATE not in caller.scopes:
-            raise forbidden("Only the operator pauses and resumes for all orgs; name one org.")
+            raise forbidden("all_orgs", "Only the operator pauses and resumes for all orgs; name one org.")
         if self._registry.get(analysis) is None:
             known = ", ".join(self._registry.names)
-            raise Problem(404, "not_found", f"There is no analysis of this name; known are {known}.")
+            raise Problem(404, "not_found", f"There is no analysis {analysis!r}; known are {known}.", field="analysis")
         return ALL_ORGS if all_orgs else caller.org_id

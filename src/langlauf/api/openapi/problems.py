@@ -12,6 +12,7 @@ from langlauf.problems import JOB_TITLES, TITLES
 OWN_CODE = "AnalysisProblem"
 #: Members that a code always has.
 _MEMBERS: dict[str, tuple[str, ...]] = {
+    "forbidden": ("reason",),
     "duplicate_job": ("job",),
     "not_terminal": ("current_state",),
     "has_ended": ("current_state",),

@@ -193,7 +193,7 @@ def _for_org(caller: Caller, fields: Mapping[str, str]) -> tuple[Caller, bool]:
     if not org_id:
         return caller, True
     if org_id != caller.org_id and (Scope.OPERATE not in caller.scopes or not is_valid_name(org_id)):
-        raise forbidden("Only an operator pauses and resumes for other orgs.")
+        raise forbidden("operator", "Only the operator pauses and resumes for other orgs.")
     return structs.replace(caller, org_id=org_id), False
 
 
@@ -212,7 +212,7 @@ def _shown(request: PageRequest, fields: Mapping[str, str]) -> Response:
 
 def _require_operator(request: PageRequest) -> None:
     if not request.allows(Scope.OPERATE):
-        raise forbidden("This page is for operators.")
+        raise forbidden("operator", "This page is for operators.")
 
 
 def health_headline(health: Health, language: Language) -> Markup:

@@ -10,7 +10,7 @@ import msgspec
 from starlette.responses import Response
 
 from langlauf.analysis.schema import InvalidInput
-from langlauf.api.context import ApiContext
+from langlauf.api.context import ApiContext, missing_scope
 from langlauf.api.wire import shown_target
 from langlauf.auth.caller import Caller
 from langlauf.auth.rates import RateKind, enforce_own_rate_limit
@@ -26,7 +26,7 @@ from langlauf.domain.delivery import (
     subject_of,
 )
 from langlauf.domain.webhook import LONGEST_WEBHOOK_URL
-from langlauf.problems import forbidden, not_found
+from langlauf.problems import not_found
 from langlauf.service.webhooks import (
     SWITCHED_OFF,
     CreatedEndpoint,
@@ -99,7 +99,7 @@ class WebhookPages:
     async def show(self, request: PageRequest, caller: Caller) -> Response:
         """Show the page."""
         if Scope.ADMIN not in caller.scopes:
-            raise forbidden("This key does not have the scope admin; ask for one that has.")
+            raise missing_scope(Scope.ADMIN)
         return await self._page(request, caller)
 
     async def redirect_to_page(self, request: PageRequest, _: Caller) -> Response:
