@@ -69,10 +69,10 @@ def test_every_text_of_a_form_and_every_fact_is_translated(analysis: Analysis) -
 
 
 def test_every_stage_of_an_address_is_translated() -> None:
-    """Its name and what it says when it is done."""
+    """What it says while it runs and when it is done, and its name in the result."""
     analysis = app.registry.get("address")
     assert analysis is not None
-    texts = [text for stage in stages_of("risk") for text in (f"Stage {stage.name}", stage.done, stage.name)]
+    texts = [text for stage in stages_of("risk") for text in (stage.doing, stage.done, stage.name)]
     assert [text for text in texts if _missing(_words(analysis), text)] == []
 
 

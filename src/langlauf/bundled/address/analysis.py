@@ -24,9 +24,10 @@ Mode = Literal["basic", "extended", "risk"]
 
 @dataclass(frozen=True, slots=True)
 class AddressStage:
-    """One stage: the key of its result, its step text, its function, and the limits of its figures."""
+    """One stage: the key of its result, its steps while it runs and when it is done, its function, its limits."""
 
     name: str
+    doing: str
     done: str
     run: Callable[[StageContext], StageResult]
     limits: tuple[str, ...] = ()
@@ -37,9 +38,10 @@ def _parse(context: StageContext) -> StageResult:
 
 
 _BASIC: Final = (
-    AddressStage("parse", "Address taken apart", _parse),
+    AddressStage("parse", "Taking the address apart", "Address taken apart", _parse),
     AddressStage(
         "locate",
+        "Finding the place",
         "Place located",
         locate,
         (
@@ -49,12 +51,14 @@ _BASIC: Final = (
     ),
     AddressStage(
         "region",
+        "Describing the region and the country",
         "Region and country described",
         region,
         ("Regions have names for Switzerland, its larger neighbours, the US, the UK and Canada; others a code.",),
     ),
     AddressStage(
         "surroundings",
+        "Measuring the surroundings",
         "Surroundings measured",
         surroundings,
         (
@@ -65,41 +69,50 @@ _BASIC: Final = (
     ),
     AddressStage(
         "rank",
+        "Ranking size and centrality",
         "Size and centrality ranked",
         rank,
         ("Ranks are among the places the table lists, by populations of differing years.",),
     ),
 )
 _EXTENDED: Final = (
-    AddressStage("profile", "People by distance and direction counted", profile),
-    AddressStage("comparable", "Comparable places found", comparable),
+    AddressStage(
+        "profile", "Counting people by distance and direction", "People by distance and direction counted", profile
+    ),
+    AddressStage("comparable", "Finding comparable places", "Comparable places found", comparable),
     AddressStage(
         "accessibility",
+        "Computing the accessibility",
         "Accessibility computed",
         accessibility,
         ("Accessibility knows no roads, timetables or borders; it weighs people by straight distance.",),
     ),
     AddressStage(
         "sun_and_time",
+        "Computing sun and time",
         "Sun and time computed",
         sun_and_time,
         ("Daylight is for a level horizon at sea level; hills and weather are not known.",),
     ),
     AddressStage(
         "names",
+        "Sorting the names by script",
         "Names sorted by script",
         names,
         ("Names come without language or date, so they show spread, not history.",),
     ),
 )
 _RISK: Final = (
-    AddressStage("ambiguity", "Ambiguity of the match weighed", ambiguity),
-    AddressStage("remoteness", "Remoteness weighed", remoteness),
-    AddressStage("concentration", "Concentration of people weighed", concentration),
-    AddressStage("border", "Nearness of borders weighed", border),
-    AddressStage("seasonality", "Seasons of daylight weighed", seasonality),
+    AddressStage("ambiguity", "Weighing the ambiguity of the match", "Ambiguity of the match weighed", ambiguity),
+    AddressStage("remoteness", "Weighing the remoteness", "Remoteness weighed", remoteness),
+    AddressStage(
+        "concentration", "Weighing the concentration of people", "Concentration of people weighed", concentration
+    ),
+    AddressStage("border", "Weighing the nearness of borders", "Nearness of borders weighed", border),
+    AddressStage("seasonality", "Weighing the seasons of daylight", "Seasons of daylight weighed", seasonality),
     AddressStage(
         "assessment",
+        "Combining the components",
         "Components combined",
         assessment,
         (
@@ -143,16 +156,16 @@ async def address(job: Job, query: Query, intelligence_mode: IntelligenceMode = 
     stages so far. Without a recognisable place it fails with the code `address_intel`.
     """
     table = configured_table()
-    stages = {stage.name: stage for stage in stages_of(intelligence_mode)}
+    stages = {stage.doing: stage for stage in stages_of(intelligence_mode)}
     results: dict[str, StageResult] = {}
     done: list[AddressStage] = []
-    async for name in job.chunks(list(stages), step="Stage {}"):
-        stage = stages[name]
+    async for doing in job.chunks(list(stages), step="{}"):
+        stage = stages[doing]
         context = StageContext(query, table, dict(results))
-        if name == "locate" and not is_loaded(table):
+        if stage.name == "locate" and not is_loaded(table):
             await job.progress(step="Loading the table of places (only the first job waits for it)")
         # The stages compute, which would block the event loop.
-        results[name] = await job.checkpoint(name, asyncio.to_thread, stage.run, context)
+        results[stage.name] = await job.checkpoint(stage.name, asyncio.to_thread, stage.run, context)
         done.append(stage)
         so_far = _result(intelligence_mode, results, done)
         await job.partial(so_far, summary=_summary(results), step=stage.done, views=views(results))
