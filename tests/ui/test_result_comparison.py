@@ -113,6 +113,24 @@ def test_two_runs_with_the_same_result_are_said_to_be_the_same(server: Live) -> 
     assert "Added: 0" not in made.text
 
 
+def test_an_interim_result_in_a_comparison_of_runs_is_named(server: Live) -> None:
+    """A failed run has only that: its page and the comparison say so, in both languages; of two final ones nothing."""
+    failed = server.wait(server.submit("failing", how="permanent")["job_id"])
+    again = server.http.post(f"/analyze/jobs/{failed['job_id']}/retry", json={}).json()["job"]
+    server.wait(again["job_id"])
+    page = assert_page(server.http.get(f"/jobs/{failed['job_id']}"))
+    assert "Compare with an interim result" in page.text
+    assert "Compare the results of both" not in page.text
+    address = f"/results/{failed['result_id']}/diff?with={server.job(again['job_id'])['result_id']}"
+    compared = assert_page(server.http.get(address)).text
+    assert "Earlier run: this job has no final result." in compared
+    assert "Later run: this job has no final result." in compared
+    german = assert_page(server.http.get(address, headers={"Accept-Language": "de"})).text
+    assert "Früherer Lauf: Dieser Job hat kein Endresultat." in german
+    one, other = (server.wait(server.submit("repeated")["job_id"])["result_id"] for _ in range(2))
+    assert "no final result" not in assert_page(server.http.get(f"/results/{one}/diff?with={other}")).text
+
+
 def test_a_version_has_an_address(server: Live, address: str) -> None:
     """Exactly that one, also after later ones; there is none of a number that was not written."""
     made = assert_page(server.http.get(f"{address}/v/1"))

@@ -6,6 +6,7 @@ import msgspec
 
 from langlauf.domain.job import JobRecord
 from langlauf.domain.read_models import JobView
+from langlauf.domain.state import Status
 from langlauf.service.read import CallerReads, Reads
 from langlauf.ui.formatting import display_state
 
@@ -20,6 +21,8 @@ class RelatedJob(msgspec.Struct, frozen=True, kw_only=True):
     display_state: str
     #: the result to compare with, where both have one
     compared_with: str | None
+    #: whether one of the two results is an interim one
+    interim: bool
 
     @property
     def short_id(self) -> str:
@@ -50,7 +53,9 @@ async def job_family(reads: Reads, records: CallerReads, job: JobRecord) -> JobF
     def related(view: JobView) -> RelatedJob:
         both = _has_result(job) and _has_result(view.job)
         shown = display_state(view.job.status, reads.phase(view))
-        return RelatedJob(job=view.job, display_state=shown, compared_with=view.job.result_id if both else None)
+        final = job.status is view.job.status is Status.COMPLETED
+        compared_with = view.job.result_id if both else None
+        return RelatedJob(job=view.job, display_state=shown, compared_with=compared_with, interim=not final)
 
     return JobFamily(
         origin=None if origin is None else related(origin), reruns=[related(view) for view in reversed(reruns)]
