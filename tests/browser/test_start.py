@@ -56,7 +56,8 @@ def form_app() -> Langlauf:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """A server with them."""
-    with live(tmp_path_factory.mktemp("start"), form_app()) as running:
+    mail = {"LANGLAUF_SMTP": "smtp://127.0.0.1:9?tls=none", "LANGLAUF_MAIL_FROM": "jobs@example.org"}
+    with live(tmp_path_factory.mktemp("start"), form_app(), LANGLAUF_DELIVERIES="0", **mail) as running:
         yield running
 
 
@@ -74,8 +75,10 @@ def test_a_start_and_a_schedule_are_in_the_zone_of_the_reader(tab: OpenTab, site
     page.get_by_text("More options").click()
     expect(page.locator("[id='hint-option.run_at']")).to_contain_text("In your time zone: Eastern")
     page.get_by_label("Start at").fill("2096-07-01T06:00")
+    page.get_by_label("Start by").fill("2096-07-01T08:00")
     page.get_by_role("button", name="Start", exact=True).last.click()
-    assert site.job(job_id(page))["run_at"] == "2096-07-01T10:00:00Z"
+    job = site.job(job_id(page))
+    assert (job["run_at"], job["start_by"]) == ("2096-07-01T10:00:00Z", "2096-07-01T12:00:00Z")
     page.goto("/schedules?analysis=survey")
     expect(page.get_by_label("Time zone")).to_have_value("America/New_York")
     page.get_by_label("Name", exact=True).fill("winter")
@@ -84,6 +87,38 @@ def test_a_start_and_a_schedule_are_in_the_zone_of_the_reader(tab: OpenTab, site
     page.get_by_role("button", name="Add schedule").last.click()
     expect(page.get_by_role("heading", name="winter")).to_be_in_viewport()
     assert site.http.get("/analyze/schedules/winter").json()["schedule"]["zone"] == "America/New_York"
+
+
+def test_a_schedule_and_a_latest_start_need_no_script_and_little_room(
+    tab: OpenTab, site: Live, troubles: list[str]
+) -> None:
+    """In German, on the narrowest screen: whom to notify of the runs, and by when a job must have started."""
+    page = tab(java_script_enabled=False, locale="de-CH", viewport={"width": 320, "height": 640})
+    page.goto("/schedules?analysis=survey")
+    page.get_by_label("Name", exact=True).fill("daily")
+    page.get_by_label("Oder ein Abstand").fill("24h")
+    page.get_by_label("Region").fill("Bern")
+    page.get_by_label("E-Mail-Adresse").fill("nobody")
+    page.get_by_role("button", name="Zeitplan hinzufügen").last.click()
+    expect(page.get_by_label("E-Mail-Adresse")).to_have_attribute("aria-invalid", "true")
+    assert_fits(page)
+    page.get_by_label("E-Mail-Adresse").fill("anna@example.org")
+    page.get_by_role("button", name="Zeitplan hinzufügen").last.click()
+    expect(page.get_by_text("gehen an anna@example.org")).to_be_visible()
+    assert_fits(page)
+    made = site.http.get("/analyze/schedules/daily").json()["schedule"]["notify"]
+    assert made == {"email": "anna@example.org", "language": "de"}
+    page.goto(FORM)
+    page.get_by_label("Region").fill("Bern")
+    page.get_by_text("Weitere Optionen").click()
+    assert_fits(page)
+    page.get_by_label("Spätester Start").fill("2020-01-01T00:00")
+    page.get_by_role("button", name="Starten", exact=True).last.click()
+    expect(page.locator("[id='error-option.start_by']")).to_contain_text("Eine Zeit in der Zukunft angeben")
+    assert_fits(page)
+    refused = "Failed to load resource: the server responded with a status of 400 (Bad Request)"
+    assert troubles == [refused, refused]
+    troubles.clear()
 
 
 def test_a_job_is_started_by_keyboard_alone(page: Page, site: Live) -> None:

@@ -9,9 +9,11 @@ from click.testing import CliRunner
 
 from langlauf.analysis.schema import InvalidInput
 from langlauf.cli.main import main
-from langlauf.client import AsyncClient, BadRequest, Client
+from langlauf.client import AsyncClient, BadRequest, Client, Conflict
+from langlauf.clock import new_id
+from langlauf.domain.state import Status
 from langlauf.settings import load_settings
-from tests.support.live import Live, live, sample_app
+from tests.support.live import GATES, Live, live, sample_app
 
 EMAIL = {"email": "anna@mail.example"}
 
@@ -42,6 +44,30 @@ def test_both_clients_pass_it_on(server: Live) -> None:
             client.submit("echo", query="3", notify={"email": "nobody"})
     assert refused.value.problem["field"] == "options.async_mode.notify.email"
     assert _told(server, asyncio.run(submit())) == ["email", "in_app"]
+
+
+def test_a_job_of_the_async_client_gets_a_receiver_of_mail(server: Live) -> None:
+    """While it runs, and a later address replaces an earlier one; after its end the server refuses."""
+    gate = new_id()
+
+    async def scene() -> tuple[str, str]:
+        async with AsyncClient(server.url) as client:
+            job = await client.submit("gated", gate=gate)
+            await asyncio.to_thread(GATES.wait_until_reached, gate)
+            assert (await job.notify("first@mail.example")).status is Status.RUNNING
+            await job.notify("anna@mail.example", "de")
+            GATES.open(gate)
+            await job.wait(timeout=60)
+            with pytest.raises(Conflict) as refused:
+                await job.notify("anna@mail.example")
+            return job.job_id, refused.value.code
+
+    job_id, code = asyncio.run(scene())
+    assert code == "has_ended"
+    assert _told(server, job_id) == ["email", "in_app"]
+    assert server.app.runtime is not None
+    wishes = server.run(server.app.runtime.store.tenant("default-org").subscriptions(job_id))
+    assert [(wish.target, wish.language) for wish in wishes] == [("anna@mail.example", "de")]
 
 
 def test_the_command_passes_it_on(server: Live) -> None:

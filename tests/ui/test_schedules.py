@@ -128,3 +128,44 @@ def test_the_schedule_of_another_org_is_not_found(server: Live, org: str) -> Non
         )
         assert answer.status_code == 404
     assert len(server.http.get("/analyze/schedules", headers={"X-Org-Id": org}).json()["schedules"]) == 1
+
+
+@pytest.fixture(scope="module")
+def notifying(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """A server that has a mail server and a secret for webhooks, and sends nothing by itself."""
+    settings = {
+        "LANGLAUF_SMTP": "smtp://127.0.0.1:9?tls=none",
+        "LANGLAUF_MAIL_FROM": "jobs@example.org",
+        "LANGLAUF_WEBHOOK_SECRET": "whsec_" + "A" * 44,
+        "LANGLAUF_DELIVERIES": "0",
+    }
+    with live(tmp_path_factory.mktemp("notifying"), **settings) as running:
+        yield running
+
+
+def test_a_form_says_whom_to_notify(server: Live, notifying: Live, org: str) -> None:
+    """Only where something can be sent; the language of the mails is that of the page."""
+    headers = {"X-Org-Id": org, "Accept-Language": "de"}
+    assert "option.email" not in form_fields(assert_page(server.http.get("/schedules?analysis=echo", headers=headers)))
+    data = fill(notifying, "/schedules?analysis=echo", headers, query="Bern")
+    data |= {"option.name": "daily", "option.every_seconds": "24h", "option.email": "anna@example.org"}
+    data |= {"option.webhook": "https://hooks.example.org/x"}
+    sent = notifying.http.post("/schedules", data=data, headers={**FROM_HERE, **headers}, follow_redirects=False)
+    assert sent.status_code == 303, sent.text
+    made = notifying.http.get("/analyze/schedules/daily", headers=headers).json()["schedule"]
+    targets = {"email": "anna@example.org", "webhook": "https://hooks.example.org/x"}
+    assert made["notify"] == {**targets, "language": "de"}
+    page = assert_page(notifying.http.get("/schedules", headers=headers))
+    assert "gehen an anna@example.org, https://hooks.example.org/x." in page.text
+
+
+@pytest.mark.parametrize(("field", "text"), [("option.email", "nobody"), ("option.webhook", "http://10.0.0.1/x")])
+def test_a_target_that_can_get_nothing_stands_at_its_field(notifying: Live, org: str, field: str, text: str) -> None:
+    """What was typed stays, and nothing is added."""
+    headers = {"X-Org-Id": org}
+    data = fill(notifying, "/schedules?analysis=echo", headers, query="Bern")
+    data |= {"option.name": "daily", "option.every_seconds": "24h", field: text}
+    page = assert_page(notifying.http.post("/schedules", data=data, headers={**FROM_HERE, **headers}), status=400)
+    assert f"#{field}" in page.links()
+    assert form_fields(page)[field] == text
+    assert notifying.http.get("/analyze/schedules", headers=headers).json()["schedules"] == []

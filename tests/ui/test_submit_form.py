@@ -104,6 +104,21 @@ def test_a_job_can_start_later(server: Live, org: str) -> None:
     assert "eine Dauer oder eine Zeit" in refused(both).text
 
 
+def test_a_job_can_be_given_a_latest_start(server: Live, org: str) -> None:
+    """Its page says it; a time that is past, or before the start, stands beside its entry, in both languages."""
+    data = fill(server, "/?analysis=survey", {"X-Org-Id": org}, region="Bern") | {"option.allow_duplicate": "on"}
+    times = {"option.run_at": "2096-07-01T06:00", "option.start_by": "2096-07-01T08:00", "zone": "America/New_York"}
+    job_id = started(send(server, data | times, {"X-Org-Id": org}))
+    assert server.job(job_id, org)["start_by"] == "2096-07-01T12:00:00Z"
+    page = assert_page(server.http.get(f"/jobs/{job_id}", headers={"X-Org-Id": org}))
+    assert any(one.get("datetime", "")[:19] == "2096-07-01T12:00:00" for one in page.all("time"))
+    for wrong in ("2020-01-01T00:00", "2096-07-01T05:00"):
+        answer = refused(send(server, data | times | {"option.start_by": wrong}, {"Accept-Language": "de"}))
+        assert "#option.start_by" in answer.links()
+        assert "Eine Zeit in der Zukunft angeben, die nach dem Start liegt." in answer.text
+        assert form_fields(answer)["option.start_by"] == wrong
+
+
 def test_a_start_is_in_the_zone_of_the_reader(server: Live, org: str) -> None:
     """A script names the zone; without one it is that of the server, as the page says. An offset of its own stays."""
     data = fill(server, "/?analysis=survey", {"X-Org-Id": org}) | {"option.allow_duplicate": "on"}

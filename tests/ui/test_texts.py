@@ -61,7 +61,10 @@ def used_keys() -> set[str]:
     keys |= {f"schedules.overlap.{word}" for word in get_args(RunOverlap)}
     keys |= {f"schedules.missed.{word}" for word in get_args(Missed)}
     keys |= {f"schedules.last.{word}" for word in ("skipped", "missed")}
-    keys |= {f"schedules.{option.html_name}{part}" for option, part in product(SCHEDULE_FIELDS, ("", ".text"))}
+    keys |= {
+        f"schedules.{option.html_name}{part}"
+        for option, part in product((*SCHEDULE_FIELDS, *NOTIFY_FIELDS), ("", ".text"))
+    }
     keys |= {f"delivery.status.{word}" for word in get_args(DeliveryStatus)}
     keys |= {f"states.next.{face}" for face in faces}
     keys |= {f"{family}.theme.{theme}" for family, theme in product(("nav", "settings"), ("system", *THEMES))}

@@ -241,7 +241,8 @@ def _run_at(request: SubmitRequest, now: Instant) -> Instant | None:
     if run_at is not None and run_at > after(now, LONGEST_DELAY):
         raise InvalidInput("options.async_mode.run_at", "a job can wait for a hundred years at most", "later_far")
     if request.start_by is not None and request.start_by <= max(now, run_at or now):
-        raise InvalidInput("options.async_mode.start_by", "start_by must be in the future, and later than its start")
+        message = "start_by must be in the future, and later than the start"
+        raise InvalidInput("options.async_mode.start_by", message, "start_by_passed")
     return run_at
 
 

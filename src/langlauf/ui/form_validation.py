@@ -21,7 +21,18 @@ ERROR_NAMES = (
     *("https", "port", "inner", "user", "own", "unsigned", "address"),
     *("mail", "mail_domain", "mail_unlisted"),
     *("unknown_near", "duration", "json", "item", "part"),
-    *("later_both", "later_far", "one_time", "interval", "zone", "cron", "cron_never", "taken", "too_many"),
+    *(
+        "later_both",
+        "later_far",
+        "start_by_passed",
+        "one_time",
+        "interval",
+        "zone",
+        "cron",
+        "cron_never",
+        "taken",
+        "too_many",
+    ),
 )
 
 

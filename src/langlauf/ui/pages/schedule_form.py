@@ -16,7 +16,7 @@ from langlauf.service.schedules import ScheduleExists, ScheduleService
 from langlauf.ui.form_fields import FieldChoice, FieldKind, FormField
 from langlauf.ui.form_validation import FormFieldError, input_error
 from langlauf.ui.language import Language
-from langlauf.ui.pages.submit_form import AnalysisCard
+from langlauf.ui.pages.submit_form import NOTIFY_FIELDS, AnalysisCard, given_targets
 
 
 def _choice(name: str, words: tuple[str, ...]) -> FormField:
@@ -58,13 +58,20 @@ async def add_schedule(
     card: AnalysisCard,
     values: Mapping[str, Any],
     fields: Mapping[str, str],
+    language: str,
 ) -> dict[str, FormFieldError]:
-    """Add the schedule of a form; return what is wrong by HTML name, where nothing was added."""
+    """Add the schedule of a form; return what is wrong by HTML name, where nothing was added.
+
+    E-mails use the page's language.
+    """
     given = {one.name: text for one in SCHEDULE_FIELDS if (text := fields.get(one.html_name, "").strip())}
     if "name" not in given:
         return {NAME.html_name: FormFieldError("missing")}
+    body: dict[str, Any] = {"analysis": card.name, "input": values, **given}
+    if notify := given_targets(fields):
+        body["notify"] = {**notify, "language": language}
     try:
-        sent: CreateScheduleBody = read_input(CreateScheduleBody, {"analysis": card.name, "input": values, **given})
+        sent: CreateScheduleBody = read_input(CreateScheduleBody, body)
         await schedules.add(new_schedule(caller.org_id, sent))
     except InvalidInput as error:
         return {_html_name(error.field): input_error(error)}
@@ -80,4 +87,6 @@ async def add_schedule(
 
 def _html_name(field: str) -> str:
     """Return the field of the form that the API names; what it says of the input stands at the top."""
-    return next((one.html_name for one in SCHEDULE_FIELDS if one.name == field), "")
+    first, _, target = field.removeprefix("options.async_mode.").partition(".")
+    fields, name = (NOTIFY_FIELDS, target) if first == "notify" else (SCHEDULE_FIELDS, field)
+    return next((one.html_name for one in fields if one.name == name), "")

@@ -15,13 +15,22 @@ from langlauf.auth.caller import Caller
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import Accepted, Replayed
 from langlauf.domain.read_models import JobView
+from langlauf.domain.redact import redact
 from langlauf.domain.schedule import Schedule
 from langlauf.problems import not_found
 from langlauf.ui.formatting import display_state
 from langlauf.ui.page_request import PageRequest
 from langlauf.ui.pages.schedule_form import NAME, SCHEDULE_FIELDS, add_schedule, schedule_entries
 from langlauf.ui.pages.start import FormState
-from langlauf.ui.pages.submit_form import AnalysisCard, analysis_cards, more_rows, read_form_input, readable_card
+from langlauf.ui.pages.submit_form import (
+    NOTIFY_FIELDS,
+    AnalysisCard,
+    analysis_cards,
+    more_rows,
+    notify_fields,
+    read_form_input,
+    readable_card,
+)
 from langlauf.ui.renderer import PageRenderer
 from langlauf.ui.responses import see_other
 
@@ -45,6 +54,8 @@ class ScheduleRow(msgspec.Struct, frozen=True, kw_only=True):
     runs: list[ScheduledRun]
     #: the first word of what became of the last planned time
     outcome: str
+    #: where notifications of its runs go
+    targets: list[str]
     #: whether an analysis of that name is registered
     known: bool
 
@@ -76,10 +87,10 @@ class SchedulePages:
             values.texts.update(more_rows(card, values.texts, fields["rows"]))
             errors = {}
         elif not errors:
-            errors = await add_schedule(self._schedules, caller, card, values.values, fields)
+            errors = await add_schedule(self._schedules, caller, card, values.values, fields, request.language.code)
             if not errors:
                 return see_other(f"{request.link('schedules')}#s-{fields[NAME.html_name].strip()}")
-        options = {one.html_name: fields.get(one.html_name, "") for one in SCHEDULE_FIELDS}
+        options = {one.html_name: fields.get(one.html_name, "") for one in (*SCHEDULE_FIELDS, *NOTIFY_FIELDS)}
         form = FormState(key="", texts={**values.texts, **options}, errors=errors)
         return await self._page(request, caller, card, form, chosen=True, status=400 if errors else 200)
 
@@ -115,6 +126,7 @@ class SchedulePages:
             "card": None if card is None or words is None else readable_card(card, words),
             "form": form or _blank_form(card),
             "entries": schedule_entries(request.language, fresh=form is None),
+            "notify_entries": notify_fields(self._settings),
             "chosen": chosen,
             "max_bytes": self._settings.max_body,
         }
@@ -131,6 +143,7 @@ class SchedulePages:
             next_runs=shown_runs(one),
             runs=runs,
             outcome=(one.last_outcome or "").partition(":")[0],
+            targets=_targets(one),
             known=self._services.registry.get(one.analysis) is not None,
         )
 
@@ -165,6 +178,11 @@ def _blank_form(card: AnalysisCard | None) -> FormState:
     """Return a form with its defaults."""
     entries = [*SCHEDULE_FIELDS] if card is None else [*card.form_fields, *SCHEDULE_FIELDS]
     return FormState(key="", texts={one.html_name: one.initial for one in entries})
+
+
+def _targets(one: Schedule) -> list[str]:
+    notify = {} if one.notify is None else msgspec.json.decode(one.notify, type=dict[str, Any])
+    return [redact(str(notify[way.name])) for way in NOTIFY_FIELDS if notify.get(way.name)]
 
 
 def _name(request: PageRequest) -> str:

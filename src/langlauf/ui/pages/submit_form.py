@@ -139,7 +139,8 @@ RETRIES = FormField(
 DUPLICATE = FormField(name="allow_duplicate", prefix="option", kind=FieldKind.FLAG)
 DELAY = FormField(name="delay_seconds", prefix="option", kind=FieldKind.TEXT, examples=("10m", "2h"))
 RUN_AT = FormField(name="run_at", prefix="option", kind=FieldKind.MOMENT)
-OPTION_FIELDS = (DELAY, RUN_AT, TIMEOUT, PRIORITY, RETRIES, DUPLICATE)
+START_BY = FormField(name="start_by", prefix="option", kind=FieldKind.MOMENT)
+OPTION_FIELDS = (DELAY, RUN_AT, START_BY, TIMEOUT, PRIORITY, RETRIES, DUPLICATE)
 #: Where to send a notification of the end.
 EMAIL = FormField(name="email", prefix="option", kind=FieldKind.TEXT, examples=("name@example.org",))
 WEBHOOK = FormField(name="webhook", prefix="option", kind=FieldKind.TEXT, examples=("https://example.org/hooks",))
@@ -197,15 +198,20 @@ def request_body(card: AnalysisCard, values: Mapping[str, Any], fields: Mapping[
         mode["max_retries"] = int(retries) if re.fullmatch(r"-?[0-9]{1,9}", retries) else retries
     if given["delay_seconds"]:
         mode["delay_seconds"] = given["delay_seconds"]
-    if given["run_at"]:
-        mode["run_at"] = _zoned_time(given["run_at"], fields.get(ZONE, ""))
-    notify = {entry.name: text for entry in NOTIFY_FIELDS if (text := fields.get(entry.html_name, "").strip())}
-    if notify:
+    for moment in (RUN_AT, START_BY):
+        if given[moment.name]:
+            mode[moment.name] = _zoned_time(given[moment.name], fields.get(ZONE, ""))
+    if notify := given_targets(fields):
         mode["notify"] = notify
     if fields.get(BASED_ON):
         mode["based_on"] = fields[BASED_ON]
     body = {"analysis": card.name, "input": dict(values), "options": {"async_mode": mode}}
     return {**body, "timeout_seconds": timeout} if timeout else body
+
+
+def given_targets(fields: Mapping[str, str]) -> dict[str, str]:
+    """Return where the form wants notifications to be sent."""
+    return {entry.name: text for entry in NOTIFY_FIELDS if (text := fields.get(entry.html_name, "").strip())}
 
 
 def _zoned_time(text: str, zone: str) -> str:
