@@ -95,7 +95,7 @@ def unauthorized() -> Problem:
     return Problem(
         401,
         "unauthorized",
-        "Show a valid key as Authorization: Bearer <key>.",
+        "Send a valid key as Authorization: Bearer <key>; the operator of the server issues keys.",
         headers={"WWW-Authenticate": 'Bearer realm="langlauf"'},
     )
 
@@ -113,7 +113,11 @@ def forbidden(reason: ForbiddenReason, message: str, **members: Any) -> Problem:
 
 def not_found() -> Problem:
     """Return a 404, the same to the byte for a record of another org, a missing one and a removed one."""
-    return Problem(404, "not_found", "There is nothing here, or it is not yours to see.")
+    return Problem(
+        404,
+        "not_found",
+        "There is nothing here, or it belongs to another org: check the address, and the org of the request.",
+    )
 
 
 #: As in RFC 9110; Python follows it since 3.13.

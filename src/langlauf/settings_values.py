@@ -85,11 +85,11 @@ def read_text(text: str) -> str:
 
 
 def read_switch(text: str) -> bool:
-    """Return whether a switch is on: 1 or 0, also true, yes, on, false, no, off."""
+    """Return whether a switch is on: on or off, also 1, true, yes, 0, false, no."""
     try:
         return _SWITCH[text.strip().lower()]
     except KeyError:
-        raise ValueError("give 1 or 0") from None
+        raise ValueError("give on or off") from None
 
 
 def one_of(*choices: str) -> Callable[[str], str]:

@@ -101,7 +101,13 @@ def _server_flags(old: Rows) -> Rows:
 def _server_flag(one: Setting, old: Rows) -> list[str]:
     known = {words(cells[0])[0]: cells[0] for cells in old}
     flag = known.get(flag_of(one), f"`{flag_of(one)}` {one.unit.upper()}")
-    return [flag, f"`{one.environment}`", one.help]
+    takers = [word for word in ("serve", "worker") if _takes(commands()[f"langlauf {word}"], flag_of(one))]
+    only = "" if len(takers) > 1 else f", `{takers[0]}` only"
+    return [flag, f"`{one.environment}`{only}", one.help]
+
+
+def _takes(command: click.Command, flag: str) -> bool:
+    return any(flag in one.opts for one in command.params)
 
 
 def _flags_of(command: click.Command) -> Callable[[Rows], Rows]:

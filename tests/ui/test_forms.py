@@ -183,7 +183,7 @@ def test_what_is_left_empty_is_left_out(name: str) -> None:
         ("shaped", "x", "The value must match the pattern ^[A-Z]{2}$."),
         ("day", "yesterday", "Enter a date, such as 2026-03-31."),
         ("place", "{", "This is not valid JSON (line 1, column 2)."),
-        ("place", '{"x": 1, "x": 2}', "The name &#39;x&#39; stands twice in one object."),
+        ("place", '{"x": 1, "x": 2}', "The name &#39;x&#39; is given twice in one object; send it once."),
         ("place", '{"y": 1}', "In x: This field is required."),
         ("places", '[{"x": "a"}]', "In [0].x: Enter a whole number, such as 12."),
     ],

@@ -82,12 +82,14 @@ class ApiContext(msgspec.Struct, frozen=True):
         if grant.issuer == OPEN_ISSUER:
             check_host(request)
             if request.method not in READING and is_cross_site(request, self.settings):
-                raise forbidden("other_site", "A page of another site may not change anything here.")
+                raise forbidden(
+                    "other_site", "The request comes from a page of another site, which may not change anything here."
+                )
             if not serves_this_machine(request, self.settings):
                 grant = msgspec.structs.replace(grant, scopes=grant.scopes - {Scope.DEBUG})
         caller = caller_of(request, grant)
         if grant.job_id is not None and not one_job:
-            raise forbidden("one_job", "This token is for one job; it is good for nothing else.")
+            raise forbidden("one_job", "This token is for one job only; use a key for anything else.")
         count_for_org(request.scope, caller.org_id)
         return caller
 

@@ -45,7 +45,9 @@ class JobEventStreams:
         """Stream from the caller's position, or return 204 where no event will ever follow."""
         refuse_unknown_parameters(request, "after", "limit")
         if "limit" in request.query_params:
-            raise bad_request("limit is for pages; an event stream goes on until the job ends.", "limit")
+            raise bad_request(
+                "limit is for JSON pages; leave it out for an event stream, which goes on until the job ends.", "limit"
+            )
         job, newest = view.job, view.job.event_seq
         after = int_parameter(request, "after", default=0, lowest=0, highest=newest)
         # A client that reconnects keeps its URL, so the header counts over the parameter.
@@ -153,7 +155,9 @@ class FeedHandler:
     async def _stream(self, request: Request, caller: Caller, kinds: frozenset[EventType], text: str) -> Response:
         for name in ("limit", "wait"):
             if name in request.query_params:
-                raise bad_request(f"{name} is for pages; an event stream goes on by itself.", name)
+                raise bad_request(
+                    f"{name} is for JSON pages; leave it out for an event stream, which goes on by itself.", name
+                )
         # A client that reconnects keeps its URL, so the header counts over the parameter.
         known = text_header(request, "Last-Event-ID", _LONGEST_PLACE)
         text = known or text
@@ -225,9 +229,13 @@ def _decode_feed_position(text: str, org_id: str, name: str) -> FeedPosition | N
         decoded = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
         org_mark, life, mark, at, job_id, seq = _position_decoder.decode(decoded)
     except (binascii.Error, ValueError):
-        raise bad_request(f"{name} is not a place that a feed gave out; leave it out to begin anew.", name) from None
+        raise bad_request(
+            f"{name} is not a place in this feed; leave it out to start at the oldest event.", name
+        ) from None
     if org_mark != _mark(org_id):
-        raise bad_request(f"{name} is a place in the feed of another org.", name)
+        raise bad_request(
+            f"{name} is a place in the feed of another org; leave it out to start at the oldest event.", name
+        )
     return FeedPosition(life, mark, at, job_id, seq)
 
 

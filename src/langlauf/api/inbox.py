@@ -67,7 +67,7 @@ class InboxHandlers:
         one = [] if sent.notification_id is msgspec.UNSET else [sent.notification_id]
         until = None if sent.until is msgspec.UNSET else _instant(sent.until)
         if not ids and not one and until is None:
-            raise bad_request("Name what was seen: notification_id, notification_ids or until.")
+            raise bad_request("Say which messages to mark as read: notification_id, notification_ids or until.")
         changed = await self._inbox.read_some(caller, [*one, *ids], until)
         return json_response(
             InboxReadResponse(request_id=caller.request_id, changed=changed, unread=await self._unread(caller))

@@ -36,12 +36,16 @@ class KeyHandlers:
         refuse_unknown_parameters(request)
         sent: CreateKeyBody = read_input(CreateKeyBody, await self._context.body(request, optional=True))
         if caller.grant is not None and caller.grant.issuer == OPEN_ISSUER:
-            raise forbidden("key_limits", "The first key is made beside the server: langlauf keys create --org ORG.")
+            raise forbidden(
+                "key_limits", "The first key is created on the machine of the server: langlauf keys create --org ORG."
+            )
         if not sent.name.isprintable():
-            raise bad_request("name must have characters that can be printed.", "name")
+            raise bad_request("name may have printable characters only.", "name")
         scopes = DEFAULT_SCOPES if sent.scopes is None else frozenset(Scope(word) for word in sent.scopes)
         if excess := sorted(scopes - caller.scopes):
-            raise forbidden("key_limits", f"This key does not have the scope {excess[0]} itself, and cannot give it.")
+            raise forbidden(
+                "key_limits", f"This key does not have the scope {excess[0]}, so it cannot create one that has it."
+            )
         expires_at = self._expiry(caller, read_duration(sent.expires_in, "expires_in"))
         made = await self._keys.create(caller.org_id, name=sent.name, scopes=scopes, expires_at=expires_at)
         self._context.services.authenticator.forget()
@@ -53,7 +57,9 @@ class KeyHandlers:
         wished = self._keys.expiry(seconds)
         latest = caller.grant.expires_at if caller.grant is not None else None
         if wished is not None and latest is not None and wished > latest:
-            raise forbidden("key_limits", "A key cannot make one that outlives it.")
+            raise forbidden(
+                "key_limits", "A key cannot create one that expires later than itself: choose a shorter expires_in."
+            )
         return latest if wished is None else wished
 
     async def revoke(self, request: Request, caller: Caller) -> Response:

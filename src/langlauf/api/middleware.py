@@ -181,11 +181,11 @@ def problem_of(error: Exception, scope: Scope) -> Problem:
             problem = unauthorized()
         case Overloaded():
             log_event(LogEvent.REQUEST_REFUSED, logging.DEBUG, status=503, reason=str(error))
-            problem = _unavailable("The server has too much to do right now; nothing was accepted. Try again.", "1")
+            problem = _unavailable("The server is overloaded right now; nothing was accepted. Try again.", "1")
             problem.after = _OVERLOADED_SECONDS  # an instant refusal would invite more requests than it saves work
         case PayloadUnavailable():
             # The cause was logged where it was found.
-            problem = _unavailable("This result cannot be read right now; its job can. Try again.")
+            problem = _unavailable("This result cannot be read right now; the status of its job can. Try again.")
         case StoreUnavailable():
             log_store_failure(error)
             problem = _unavailable("The store does not take writes right now; nothing was accepted. Try again.")
@@ -196,7 +196,9 @@ def problem_of(error: Exception, scope: Scope) -> Problem:
         case _:
             request_id = scope["langlauf.request_id"]
             log_event(LogEvent.REQUEST_FAILED, logging.ERROR, error=error, path=scope["path"], request_id=request_id)
-            problem = Problem(500, "internal", "Something went wrong on our side; the request id finds it in the log.")
+            problem = Problem(
+                500, "internal", "Something went wrong on our side. The operator finds it in the log by the request id."
+            )
     return problem
 
 

@@ -122,7 +122,9 @@ def read_position(text: str, mark: str) -> tuple[Instant, str]:
         position = ""
     match = _POSITION.match(position)
     if match is None:
-        raise bad_request("cursor is not one that a list gave out.", "cursor")
+        raise bad_request(
+            "cursor is not one of this list: send the next_cursor of its last page, or leave it out.", "cursor"
+        )
     if match[1] != mark:
         raise bad_request("cursor belongs to a list with other filters; start again without it.", "cursor")
     return int(match[2]), match[3]

@@ -111,7 +111,7 @@ async def read_body(request: Request, largest: int, seconds: float) -> bytes:
         async with asyncio.timeout(seconds):
             return await _counted(request, largest)
     except TimeoutError:
-        message = f"The body of the request took longer than {seconds:g} s."
+        message = f"The body of the request took longer than {seconds:g} s to arrive; send it again."
         raise Problem(408, "request_timeout", message, headers=_last_answer(request)) from None
 
 
@@ -137,7 +137,7 @@ async def _counted(request: Request, largest: int) -> bytes:
 
 
 def _too_large(request: Request, largest: int) -> Problem:
-    message = f"The body has more than {largest:,} bytes."
+    message = f"The body has more than the {largest:,} bytes that this server accepts."
     return Problem(413, "payload_too_large", message, headers=_last_answer(request), limit_bytes=largest)
 
 
@@ -186,7 +186,7 @@ def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
-        raise bad_request(f"The name {twice!r} stands twice in one object.", twice)
+        raise bad_request(f"The name {twice!r} is given twice in one object; send it once.", twice)
     return found
 
 
@@ -204,8 +204,8 @@ async def read_form(request: Request, seconds: float, largest: int = SMALL_FORM)
     try:
         pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict")
     except ValueError:
-        raise bad_request("The form cannot be read.") from None
+        raise bad_request(f"The form cannot be read: send it as {FORM}.") from None
     fields = dict(pairs)
     if len(fields) != len(pairs):
-        raise bad_request("A field of the form stands there twice.")
+        raise bad_request("A field of the form is given more than once.")
     return fields

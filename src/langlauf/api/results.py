@@ -141,7 +141,7 @@ class ResultHandlers:
             raise not_found()
         if found.delivered.snapshot.removed_at is not None:
             when = found.delivered.snapshot.removed_at
-            message = f"Retention removed this result at {to_text(when)}; retry its job to compute it again."
+            message = f"This result was removed by retention at {to_text(when)}; retry its job to compute it again."
             raise Problem(410, "expired", message, job_id=found.job.job_id, expired_at=to_datetime(when))
         return found
 
@@ -194,7 +194,7 @@ _LIST = JobFilter(text="\0held")
 
 def expired(gone: ResultGone) -> Problem:
     """Return the 410 for a result that retention has removed."""
-    message = f"Retention removed this result at {to_text(gone.removed_at)}; it cannot be held any more."
+    message = f"This result was removed by retention at {to_text(gone.removed_at)}; it can no longer be held."
     return Problem(410, "expired", message, job_id=gone.job_id, expired_at=to_datetime(gone.removed_at))
 
 

@@ -94,7 +94,7 @@ class SubmitHandler:
             raise Problem(
                 503,
                 "unavailable",
-                "The server is about to stop; the job goes on, ask for it by its id.",
+                "The server is shutting down; the job goes on. Read its status at Content-Location.",
                 headers={"Retry-After": "5", "Content-Location": self._context.links(request).job(job.job_id)},
                 job_id=job.job_id,
             )
@@ -106,10 +106,11 @@ class SubmitHandler:
             if not replayed:
                 reason = f"no result within {limit:g} s of a synchronous request"
                 await self._services.control.cancel(caller, job.job_id, reason, by="system")
+            became = "the job goes on" if replayed else "the job was canceled"
             raise Problem(
                 504,
                 "timeout",
-                f"No result within {limit:g} s; ask for it with Prefer: respond-async.",
+                f"No result within {limit:g} s; {became}. Send Prefer: respond-async to start it without waiting.",
                 headers={**headers, "Content-Location": self._context.links(request).job(job.job_id)},
                 job_id=job.job_id,
             )
@@ -157,7 +158,7 @@ class SubmitHandler:
         job_id, reused = job.job_id, msgspec.UNSET if job.reused_from is None else job.reused_from
 
         async def gone() -> NoReturn:
-            message = "Retention removed the result of this job."
+            message = "The result of this job was removed by retention; retry the job to compute it again."
             raise Problem(410, "expired", message, headers=headers, job_id=job_id)
 
         def shape(payload: msgspec.Raw) -> SyncResponse:

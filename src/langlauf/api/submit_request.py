@@ -73,7 +73,7 @@ def _input(body: dict[str, Any]) -> dict[str, Any]:
         return flat
     if flat:
         name = next(iter(flat))
-        raise bad_request(f"{name!r} stands beside input; put all parameters in input, or none.", name)
+        raise bad_request(f"{name!r} is given beside input: put all parameters into input, or none.", name)
     if not isinstance(body["input"], dict):
         raise bad_request("input must be an object.", "input")
     return dict(body["input"])

@@ -34,7 +34,8 @@ def check_host(request: Request) -> None:
         return
     raise forbidden(
         "unknown_host",
-        "This server does not know itself by the name in Host: use localhost, or tell it with LANGLAUF_PUBLIC_URL.",
+        "Without keys, this server answers only to names that it knows, and the one in Host is none of them: use "
+        "localhost, or set LANGLAUF_PUBLIC_URL on the server.",
     )
 
 

@@ -73,7 +73,10 @@ def caller_of(request: Request, grant: Grant) -> Caller:
     """Return the caller of a request. Its org is the key's; a header names it only where the grant is for any org."""
     named = _org_named(request)
     if grant.issuer != CAPABILITY_ISSUER and grant.org_id is not None and named not in (None, grant.org_id):
-        raise forbidden("other_org", "This key belongs to another org than the one the request names.")
+        raise forbidden(
+            "other_org",
+            "This key belongs to another org than the one in X-Org-Id: leave the header out, or use a key of that org.",
+        )
     trace = read_trace(request.headers.getlist("traceparent"), request.headers.getlist("tracestate"))
     return Caller(
         org_id=grant.org_id or named or DEFAULT_ORG,

@@ -30,7 +30,7 @@ async def grant_of(
         await (access.refresh_if_possible() if store_may_be_away else access.refresh())
     if in_address is not None:
         if shown is not None and shown != in_address.encode():
-            raise bad_request("access_token and a header show different things; send one of them.", QUERY_TOKEN)
+            raise bad_request("access_token and a header have different credentials; send one of them.", QUERY_TOKEN)
         return await tokens.grant(in_address)
     if shown is not None and shown.startswith(_TOKEN):
         return await tokens.grant(shown.decode("ascii", "replace"))
@@ -60,7 +60,7 @@ def secret_in_headers(request: Request) -> bytes | None:
     shown = bearer.strip() if scheme.lower() == "bearer" else None
     alias = alias.strip() if alias is not None else None
     if shown is not None and alias is not None and shown != alias:
-        raise bad_request("Authorization and X-API-Key show different keys; send one of them.", "Authorization")
+        raise bad_request("Authorization and X-API-Key have different keys; send one of them.", "Authorization")
     found = alias if shown is None else shown
     return None if found is None else found.encode("latin-1")
 

@@ -18,6 +18,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 #: Settings of the client commands; a server has no use for them.
 CLIENT_SETTINGS = ("url", "org", "key")
 STORE_SETTINGS = ("store", "store_file")
+#: Settings of the API; a worker without one has no use for them.
+API_SETTINGS = (
+    *("port", "processes", "sync_limit", "mcp", "mcp_inline", "max_body", "max_connections", "access"),
+    *("rate_limit", "rate_limit_submit", "trusted_proxies", "proxy_header", "cors_origins"),
+)
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 store_option = click.option("--store", metavar="URL", help="The store, as a URL or a path. [LANGLAUF_STORE]")
@@ -80,6 +85,8 @@ def _default_text(setting: Setting) -> str:
     """Return a default as the flag takes it: 7d, not 604800.0."""
     if isinstance(setting.default, tuple):
         return ",".join(map(_duration_text, setting.default))
+    if isinstance(setting.default, bool):
+        return "on" if setting.default else "off"
     return _duration_text(setting.default) if setting.unit == "duration" else str(setting.default)
 
 
@@ -103,12 +110,13 @@ def settings_options(*names: str) -> Callable[[F], F]:
 
 def server_options(function: F) -> F:
     """Add a flag for every setting of a server."""
-    return settings_options(*(setting.name for setting in SETTINGS if setting.name not in CLIENT_SETTINGS))(function)
+    others = (*CLIENT_SETTINGS, "metrics_port")
+    return settings_options(*(setting.name for setting in SETTINGS if setting.name not in others))(function)
 
 
 def worker_options(function: F) -> F:
-    """Add a flag for every setting of a worker: it has no API, and so no processes of it."""
-    others = (*CLIENT_SETTINGS, "processes")
+    """Add a flag for every setting of a worker."""
+    others = (*CLIENT_SETTINGS, *API_SETTINGS)
     return settings_options(*(setting.name for setting in SETTINGS if setting.name not in others))(function)
 
 

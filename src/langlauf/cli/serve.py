@@ -39,7 +39,7 @@ BUNDLED = "langlauf.bundled:app"
 @click.option(
     "--allow-open",
     is_flag=True,
-    help="Listen beyond this machine, for any host name, without keys.",
+    help="Serve other machines without keys: everyone who reaches the port may do everything.",
 )
 @click.option("--open", "in_browser", is_flag=True, help="Open the start page in the browser.")
 @server_options

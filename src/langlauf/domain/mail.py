@@ -47,9 +47,11 @@ MailRefusal = Literal["unsubscribed", "unlisted", "domain", "org_rate", "address
 MAIL_REFUSALS: dict[MailRefusal, str] = {
     "unsubscribed": "the address has unsubscribed from mails of this org",
     "unlisted": "the address is not on the list of this org: add it with langlauf mail allow",
-    "domain": "the domain of the address is not one that mail may go to: see LANGLAUF_MAIL_DOMAINS",
-    "org_rate": "the org has sent as many mails as it may: see mail_rate_org in LANGLAUF_LIMITS",
-    "address_rate": "the address has got as many mails of this org as it may: see mail_rate_address in LANGLAUF_LIMITS",
+    "domain": "mail may not go to the domain of the address; the operator sets the domains with LANGLAUF_MAIL_DOMAINS",
+    "org_rate": "the org has sent as many mails as it may; the limit is mail_rate_org in LANGLAUF_LIMITS",
+    "address_rate": (
+        "the address has got as many mails of this org as it may; the limit is mail_rate_address in LANGLAUF_LIMITS"
+    ),
 }
 _ANY_BELOW = "*."
 

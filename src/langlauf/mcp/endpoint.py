@@ -123,7 +123,10 @@ class McpEndpoint:
         """Authenticate the caller. A browser's page of another site is refused, whatever key it shows."""
         settings = self._context.settings
         if "origin" in request.headers and is_cross_site(request, settings) and not is_same_origin(request, settings):
-            raise forbidden("other_site", "A page of this Origin may not call tools here: see LANGLAUF_CORS_ORIGINS.")
+            raise forbidden(
+                "other_site",
+                "A page of this Origin may not call tools here: the operator allows some with LANGLAUF_CORS_ORIGINS.",
+            )
         return await self._context.authenticate(request)
 
     async def _body(self, request: Request) -> Any:

@@ -93,7 +93,7 @@ class ToolCalls:
             else:
                 job = await self._submit(caller, rpc, name, arguments)
             if job is None:
-                return refused(bad_request("There is no such job, or it is not yours to see."))
+                return refused(bad_request("There is no such job, or it belongs to another org."))
             # No call waits for a job that waits for its time; `job_status` waits for any.
             view = JobView(job, None)
             later = analysis is not None and self._services.reads.phase(view) is Phase.SCHEDULED

@@ -137,7 +137,9 @@ class HttpConnection(RequestParser):
         version = self._parser.get_http_version()
         self._check_head(version, upgrade=upgrade)
         if len(self._pipeline) >= _MOST_PIPELINED:
-            self._stop(bad_request("Too many requests were sent without waiting for a response."))
+            self._stop(
+                bad_request("Too many requests were sent on one connection without waiting for their responses.")
+            )
         if self._limits.proxies.networks:
             self._connection_limit.change_holder(self, self._address_holder(self._headers))
         # A response before the end of the body closes the connection, unless the body is short.
@@ -231,14 +233,26 @@ class HttpConnection(RequestParser):
             self.close_gracefully()
         else:
             seconds = self._limits.head_seconds
-            self._refuse(Problem(408, "request_timeout", f"The head of the request took longer than {seconds:g} s."))
+            self._refuse(
+                Problem(
+                    408,
+                    "request_timeout",
+                    f"The headers of the request took longer than {seconds:g} s to arrive; send it again.",
+                )
+            )
 
     def _body_is_late(self) -> None:
         seconds = self._limits.body_seconds
         if self._reading is not None and self._reading.complete:  # it has its response already
             self.close_gracefully()
             return
-        self._refuse(Problem(408, "request_timeout", f"The body of the request took longer than {seconds:g} s."))
+        self._refuse(
+            Problem(
+                408,
+                "request_timeout",
+                f"The body of the request took longer than {seconds:g} s to arrive; send it again.",
+            )
+        )
 
     # -- responses without the application -----------------------------------------------------------------------------
 
@@ -294,10 +308,10 @@ class HttpConnection(RequestParser):
 
 
 def _overloaded() -> Problem:
-    message = "The server has as many connections as it can; nothing was accepted. Try again."
+    message = "The server has as many connections as it allows; nothing was accepted. Try again."
     return Problem(503, "unavailable", message, headers={"Retry-After": "5"})
 
 
 def _stopping() -> Problem:
-    message = "The server is about to stop; nothing was accepted."
+    message = "The server is shutting down; nothing was accepted. Try again."
     return Problem(503, "unavailable", message, headers={"Retry-After": "5"})

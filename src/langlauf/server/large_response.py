@@ -158,6 +158,6 @@ def response_memory_full(error: ResponseMemoryFull) -> Problem:
     seconds = _RETRY_SECONDS + int(_RETRY_SPREAD * draw())
     headers = {"Retry-After": str(seconds)}
     if error.scope == "org":
-        message = f"Too many large answers of this org are on their way: read them, or try again in {seconds} s."
+        message = f"Too many large responses of this org are being sent: read them, or try again in {seconds} s."
         return Problem(429, "rate_limited", message, headers=headers)
-    return Problem(503, "unavailable", "Too many large answers are on their way; try again.", headers=headers)
+    return Problem(503, "unavailable", "Too many large responses are being sent; try again.", headers=headers)

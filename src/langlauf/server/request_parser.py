@@ -178,7 +178,14 @@ class RequestParser(TimedProtocol, ABC):
         self._url += url
         if len(self._url) > self._limits.max_url:
             limit = self._limits.max_url
-            self._stop(Problem(414, "head_too_large", f"The URL has more than {limit:,} bytes.", limit_bytes=limit))
+            self._stop(
+                Problem(
+                    414,
+                    "head_too_large",
+                    f"The URL has more than the {limit:,} bytes that this server accepts.",
+                    limit_bytes=limit,
+                )
+            )
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._stage is not ReadStage.HEAD:
@@ -202,7 +209,7 @@ class RequestParser(TimedProtocol, ABC):
         else:
             self._is_short = False
             if value.lower() != b"chunked":
-                self._stop(bad_request("The only Transfer-Encoding here is chunked.", "Transfer-Encoding"))
+                self._stop(bad_request("Transfer-Encoding must be chunked, or left out.", "Transfer-Encoding"))
 
     @abstractmethod
     def on_headers_complete(self) -> None:
@@ -221,11 +228,11 @@ class RequestParser(TimedProtocol, ABC):
     def _check_head(self, version: str, *, upgrade: bool) -> None:
         """Refuse what the parser accepts, and HTTP or our limits do not."""
         if upgrade:
-            self._stop(bad_request("This server is not a proxy."))
+            self._stop(bad_request("This server is not a proxy: request a path, such as /health."))
         if version not in ("1.0", "1.1"):
             self._stop(bad_request("This server speaks HTTP/1.1 and HTTP/1.0."))
         if self._hosts > 1 or (version == "1.1" and not self._hosts):
-            self._stop(bad_request("An HTTP/1.1 request has one Host.", "Host"))
+            self._stop(bad_request("An HTTP/1.1 request must have exactly one Host header.", "Host"))
         if version == "1.0":
             self._expects = False  # 100 Continue came with HTTP/1.1
 
@@ -252,7 +259,7 @@ class RequestParser(TimedProtocol, ABC):
 
     def _headers_too_large(self) -> Problem:
         fields, limit = self._limits.max_fields, self._limits.max_headers
-        message = f"The headers have more than {limit:,} bytes, or more than {fields} fields."
+        message = f"The headers have more than {limit:,} bytes, or there are more than {fields} of them."
         return Problem(431, "head_too_large", message, limit_bytes=limit, limit_fields=fields)
 
     def _stop(self, problem: Problem) -> None:

@@ -275,13 +275,13 @@ def endpoint_health(endpoint: WebhookEndpoint, now: Instant) -> EndpointHealth:
 
 def _usable_name(name: str) -> str:
     if len(name) > LONGEST_KEY_NAME or not name.isprintable():
-        raise InvalidInput("name", f"name must have at most {LONGEST_KEY_NAME} characters that can be printed")
+        raise InvalidInput("name", f"name must have at most {LONGEST_KEY_NAME} characters, all of them printable")
     return name
 
 
 def _usable_subjects(subjects: Sequence[Subject]) -> tuple[Subject, ...]:
     if not subjects:
-        raise InvalidInput("events", "events must name at least one; to stop an endpoint, switch it off")
+        raise InvalidInput("events", "events must name at least one; to stop an endpoint, disable it")
     return tuple(dict.fromkeys(subjects))
 
 

@@ -183,7 +183,7 @@ def _requested_org(request: PageRequest) -> str | None:
     """Return the requested org, or None for all."""
     wished = request.query_params.get("org", "").strip()
     if wished and not is_valid_name(wished):
-        raise bad_request("There can be no org with this name.", "org")
+        raise bad_request("This is not a valid name of an org.", "org")
     return wished or None
 
 

@@ -132,7 +132,9 @@ class SettingsPage:
         """Store the submitted preferences in cookies; fields that are missing stay unchanged."""
         fields = await read_form(request.http, self._context.settings.body_seconds)
         if is_cross_site(request.http, self._context.settings):
-            raise forbidden("other_site", "A page of another site may not change anything here.")
+            raise forbidden(
+                "other_site", "The request comes from a page of another site, which may not change anything here."
+            )
         onward = f"./{local_path(fields['back'])}" if "back" in fields else "./settings?saved=yes"
         response = see_other(onward)
         for field, cookie, known in _PREFERENCE_COOKIES:

@@ -72,7 +72,7 @@ def query_number(request: PageRequest, name: str, default: int) -> int:
     if text is None or text == "":
         return default
     if not _SNAPSHOT_NUMBER.fullmatch(text):
-        raise bad_request(f"{name} must be the number of a snapshot.")
+        raise bad_request(f"{name} must be the number of a version.")
     return int(text)
 
 
@@ -90,7 +90,7 @@ def require_payload(stored: StoredResult) -> StoredResult:
 
 def expired_problem() -> Problem:
     """Return the 410 problem of a removed result."""
-    return Problem(410, "expired", "Retention removed this result.")
+    return Problem(410, "expired", "This result was removed by retention.")
 
 
 _MAX_LISTED_SNAPSHOTS = 100
