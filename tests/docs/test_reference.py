@@ -106,7 +106,8 @@ def test_every_flag_of_a_command_is_documented(name: str) -> None:
 def test_the_shared_flags_exist() -> None:
     """What the shared sections list is a flag of some command of their kind."""
     parts = sections("docs/commands.md")
-    assert _documented_flags(parts[SERVER_FLAGS]) == _flags(COMMANDS["langlauf serve"])
+    servers = _flags(COMMANDS["langlauf serve"]) | _flags(COMMANDS["langlauf worker"])
+    assert _documented_flags(parts[SERVER_FLAGS]) == servers
     assert _documented_flags(parts[CLIENT_FLAGS]) == {"--url", "--org", "--key"}
     assert _documented_flags(parts[CLIENT_FLAGS]) <= _flags(COMMANDS["langlauf submit"])
 

@@ -68,7 +68,7 @@ def test_every_phrase_of_the_pages_is_one_that_the_code_stores() -> None:
         (TOO_LATE, "Er war zum spätesten Startzeitpunkt noch nicht gestartet."),
         (
             "no result within 2.5 s of a synchronous request",
-            "Eine synchrone Anfrage erhielt innert 2,5 s kein Resultat.",
+            "Eine synchrone Anfrage erhielt innert 2,5\u00a0s kein Resultat.",
         ),
         ("its process was ended by SIGSEGV", "sein Prozess wurde durch SIGSEGV beendet"),
         (

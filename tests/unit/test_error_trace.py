@@ -62,9 +62,15 @@ def test_a_trace_names_the_line_of_the_application() -> None:
 
 
 def test_an_error_of_a_library_alone_keeps_its_frames() -> None:
-    """Where nothing is the application's, nothing is folded."""
+    """Where nothing is the application's, nothing is folded, and no place is said to be the application's."""
     error = ValueError("made up")
     assert format_trace(error) == "ValueError: made up\n"
+    with pytest.raises(ValueError, match="Expecting") as caught:
+        json.loads("{")
+    assert caught.value.__traceback__ is not None
+    trace = format_trace(caught.value.with_traceback(caught.value.__traceback__.tb_next))
+    assert re.search(r"  \[\d frames, all of libraries:\]\n  File .*json.__init__.py(.|\n)*json.decoder.py", trace)
+    assert read_cause(trace).place is None
 
 
 def test_a_group_is_folded_in_all_its_parts() -> None:

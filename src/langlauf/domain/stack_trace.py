@@ -9,7 +9,10 @@ LED_TO = "\nThis led to:\n\n"
 #: Stands for frames of libraries, which are left out except the last of all.
 LIBRARY_FRAMES = "  [{frames} of libraries]\n"
 LIBRARY_FRAMES_TO_THE_LAST = "  [{frames} of libraries, the last of which is:]\n"
-_TO_THE_LAST = "the last of which is:]"
+#: Above frames of which none is the application's.
+ONLY_LIBRARY_FRAMES = "  [{frames}, all of libraries:]\n"
+#: How the two lines end below which no frame is the application's.
+_ONLY_LIBRARIES_FOLLOW = ("the last of which is:]", "all of libraries:]")
 _FRAME = re.compile(r'  File "(?P<file>[^"\n]*)", line (?P<line>\d+), in (?P<function>[^\n]*)')
 
 
@@ -52,8 +55,8 @@ def read_cause(trace: str) -> ErrorCause:
 
 
 def _own_place(lines: list[str]) -> CodePlace | None:
-    """Return the innermost frame of the application: frames of libraries are marked, unless there are no others."""
-    end = next((number for number, line in enumerate(lines) if line.endswith(_TO_THE_LAST)), len(lines))
+    """Return the innermost frame of the application: frames of libraries are marked."""
+    end = next((number for number, line in enumerate(lines) if line.endswith(_ONLY_LIBRARIES_FOLLOW)), len(lines))
     for number in reversed(range(end)):
         if found := _FRAME.fullmatch(lines[number]):
             following = lines[number + 1] if number + 1 < end else ""

@@ -11,7 +11,7 @@ from langlauf.domain.errors import AnalysisError, TransientError
 from langlauf.domain.outcome import Failure, classify
 from langlauf.domain.redact import clean_tail, clean_text, exception_text
 from langlauf.domain.sentence import ERROR_TYPE, OWN_FACTS, sentence_meta, sentence_text
-from langlauf.domain.stack_trace import LED_TO, LIBRARY_FRAMES, LIBRARY_FRAMES_TO_THE_LAST
+from langlauf.domain.stack_trace import LED_TO, LIBRARY_FRAMES, LIBRARY_FRAMES_TO_THE_LAST, ONLY_LIBRARY_FRAMES
 
 _LONGEST_TRACE = 8_000
 _LONGEST_NAME = 200
@@ -65,7 +65,7 @@ class _FoldedTrace(traceback.StackSummary):
 
     def format(self) -> list[str]:
         if all(_is_library(frame) for frame in self):
-            return super().format()
+            return [_count(ONLY_LIBRARY_FRAMES, list(self)), *super().format()] if self else []
         groups = [(library, list(group)) for library, group in groupby(self, _is_library)]
         lines: list[str] = []
         for library, frames in groups[:-1]:
