@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import msgspec
 
-from langlauf.clock import Clock, made_at, monotonic
+from langlauf.clock import Clock, monotonic
 from langlauf.domain.attempt import (
     Backoff,
     Claim,
@@ -180,7 +180,9 @@ class PostgresStore:
         """Send submissions together with a waiting claim of this process."""
         claims: list[Claim] | None = None
         try:
-            outcomes, rows = await self._connections["submit"].submit_and_claim(values, _claim_values(offer.request))
+            outcomes, rows = await self._connections["submit"].submit_and_claim(
+                values, record.claim_values(offer.request)
+            )
             claims = self._claims_of(rows)
             announce(self._notifier, offer.request, claims)
             self._handed += claims
@@ -197,14 +199,14 @@ class PostgresStore:
         return {(view.job.org_id, view.job.job_id): view.job for view in views}
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
-        rows = await self._connections["claim"].rows_once("claim", self._at, *_claim_values(request))
+        rows = await self._connections["claim"].rows_once("claim", self._at, *record.claim_values(request))
         claims = self._claims_of(rows)
         announce(self._notifier, request, claims)
         return claims
 
     def _claims_of(self, rows: Sequence[Any]) -> list[Claim]:
         """Return the claims; a row without an attempt is a job that the claim canceled because it was too late."""
-        found = [_claim_of(tuple(row)) for row in rows]
+        found = [record.claim_of(tuple(row)) for row in rows]
         for late in [one for one in found if one.lease.attempt == 0]:
             announce(self._notifier, None, SweptJob(late.lease.org_id, late.lease.job_id, "canceled"))
             count_end(late.analysis, Status.CANCELED, None)
@@ -230,7 +232,7 @@ class PostgresStore:
             "renew", self._at, list(orgs), list(jobs), list(attempts), after(0, lease_seconds)
         )
         found = dict(zip(asked, answers, strict=True))
-        return [_renewal_of(lease, found[lease]) for lease in leases]
+        return [record.renewal_of(lease, found[lease]) for lease in leases]
 
     async def record(self, lease: Lease, write: Write) -> WriteResult:
         if self.blobs.wants(write):
@@ -383,47 +385,3 @@ class PostgresStore:
         await self._notifier.finish()
         await asyncio.gather(self._pool.close(), *(one.close() for one in self._connections.values()))
         await self.blobs.close()
-
-
-def _renewal_of(lease: Lease, answer: str | None) -> LeaseRenewal:
-    reason = answer[5:] if answer and answer.startswith("stop ") else None
-    return LeaseRenewal(lease, held=answer is not None, cancel_reason=reason)
-
-
-def _claim_values(request: ClaimRequest) -> tuple[Any, ...]:
-    """Return the parameters of the function `claim` behind the time."""
-    return (
-        uuid4(),
-        request.worker_id,
-        request.slots,
-        list(request.analyses),
-        after(0, request.lease_seconds),
-        request.max_running,
-        list(request.limits),
-        list(request.limits.values()),
-        request.max_running_org,
-        list(request.codes),
-        list(request.codes.values()),
-    )
-
-
-def _claim_of(row: tuple[Any, ...]) -> Claim:
-    (org_id, job_id, attempt, analysis, payload, started_at, expires_at, timeout_seconds, *rest) = row
-    progress_percent, retry_count, max_retries, trace_id, request_id, traceparent, tracestate, planned_at = rest
-    return Claim(
-        lease=Lease(org_id, job_id, attempt),
-        analysis=analysis,
-        payload=payload,
-        started_at=started_at,
-        expires_at=expires_at,
-        timeout_seconds=timeout_seconds,
-        progress_percent=progress_percent,
-        retry_count=retry_count,
-        max_retries=max_retries,
-        trace_id=trace_id,
-        request_id=request_id,
-        traceparent=traceparent,
-        tracestate=tracestate,
-        queued_at=made_at(job_id),
-        planned_at=planned_at,
-    )

@@ -1,9 +1,22 @@
-"""Writes of attempts as columns of a statement, and the outcomes that the database returns."""
+"""Claims and writes of attempts as columns of a statement, and the outcomes that the database returns."""
 
 from collections.abc import Sequence
 from typing import Any
+from uuid import uuid4
 
-from langlauf.domain.attempt import Checkpoint, Lease, Partial, Progress, WriteResult, stored_percent, write_result
+from langlauf.clock import made_at
+from langlauf.domain.attempt import (
+    Checkpoint,
+    Claim,
+    ClaimRequest,
+    Lease,
+    LeaseRenewal,
+    Partial,
+    Progress,
+    WriteResult,
+    stored_percent,
+    write_result,
+)
 from langlauf.domain.instant import after
 from langlauf.domain.job import INLINE_REF, JobRecord
 from langlauf.domain.outcome import (
@@ -199,4 +212,53 @@ def _failure_row(write: Failed | Retry) -> tuple[str, tuple[Any, ...]]:
         retryable=write.retryable,
         hint=write.hint,
         actor=actor,
+    )
+
+
+# -- claims and leases -------------------------------------------------------------------------------------------------
+
+
+def renewal_of(lease: Lease, answer: str | None) -> LeaseRenewal:
+    """Return what the answer of the function `renew` says about a lease."""
+    reason = answer[5:] if answer and answer.startswith("stop ") else None
+    return LeaseRenewal(lease, held=answer is not None, cancel_reason=reason)
+
+
+def claim_values(request: ClaimRequest) -> tuple[Any, ...]:
+    """Return the parameters of the function `claim` behind the time."""
+    return (
+        uuid4(),
+        request.worker_id,
+        request.slots,
+        list(request.analyses),
+        after(0, request.lease_seconds),
+        request.max_running,
+        list(request.limits),
+        list(request.limits.values()),
+        request.max_running_org,
+        list(request.codes),
+        list(request.codes.values()),
+    )
+
+
+def claim_of(row: tuple[Any, ...]) -> Claim:
+    """Return a claim from a row of the function `claim`."""
+    (org_id, job_id, attempt, analysis, payload, started_at, expires_at, timeout_seconds, *rest) = row
+    progress_percent, retry_count, max_retries, trace_id, request_id, traceparent, tracestate, planned_at = rest
+    return Claim(
+        lease=Lease(org_id, job_id, attempt),
+        analysis=analysis,
+        payload=payload,
+        started_at=started_at,
+        expires_at=expires_at,
+        timeout_seconds=timeout_seconds,
+        progress_percent=progress_percent,
+        retry_count=retry_count,
+        max_retries=max_retries,
+        trace_id=trace_id,
+        request_id=request_id,
+        traceparent=traceparent,
+        tracestate=tracestate,
+        queued_at=made_at(job_id),
+        planned_at=planned_at,
     )
