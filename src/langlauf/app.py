@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, overload
 
-from langlauf.analysis import probe
+from langlauf.analysis import job
 from langlauf.analysis.registry import Function, Registry
 from langlauf.analysis.schema import InvalidInput
 from langlauf.auth.caller import DEFAULT_ORG, internal_caller, is_valid_name
 from langlauf.domain.errors import LanglaufError, NotRunning, QueueIsFull, RegistrationError
 from langlauf.domain.job import Accepted, Duplicate, JobRecord, PriorityClass, QueueFull, Replayed
-from langlauf.domain.trace import read_trace
-from langlauf.domain.view import Fact
+from langlauf.domain.provenance import read_trace
+from langlauf.domain.result import Fact
 from langlauf.settings import Settings, load_settings
 from langlauf.settings_values import parse_duration
 
@@ -96,9 +96,7 @@ class Langlauf:
     def __init__(self, *, api_prefix: str = "/analyze", settings: Settings | None = None) -> None:
         self.api_prefix = _usable_prefix("api_prefix", api_prefix)
         self.registry = Registry()
-        self.registry.reserve(
-            probe.probe, name=probe.PROBE_NAME, duplicates=True, max_retries=0, timeout=probe.PROBE_TIMEOUT
-        )
+        self.registry.reserve(job.probe, name=job.PROBE_NAME, duplicates=True, max_retries=0, timeout=job.PROBE_TIMEOUT)
         self.runtime: Runtime | None = None
         self._context: ApiContext | None = None
         self._settings = settings

@@ -4,8 +4,8 @@ import difflib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from langlauf.domain.access import Rate, read_rate
 from langlauf.domain.attempt import LEAST_EVENTS, MOST_EVENTS, MOST_PARTIAL_BYTES
-from langlauf.domain.rate import Rate, read_rate
 from langlauf.settings_values import parse_duration, read_percent, read_positive_duration, whole_number
 
 MEBIBYTE = 1_048_576

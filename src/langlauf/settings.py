@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from langlauf.domain.access import Rate, read_rate
 from langlauf.domain.attempt import Backoff, JobBounds
 from langlauf.domain.errors import SettingsError
 from langlauf.domain.mail import MailRules, MailSender, MailServer, read_mail_server, read_sender
-from langlauf.domain.rate import Rate, read_rate
-from langlauf.domain.retention import RetentionPolicy
+from langlauf.domain.result import RetentionPolicy
 from langlauf.domain.ssrf import AllowedRange, Network
 from langlauf.limits import LIMITS, MEBIBYTE, read_limits
 from langlauf.settings_values import (

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from langlauf.domain.errors import ResultTooLarge, UnusableView
-from langlauf.domain.text import pointer_parts
-from langlauf.domain.view import (
+from langlauf.domain.result import (
     LARGEST_VIEWS,
     AnyView,
     ChartView,
@@ -25,6 +24,7 @@ from langlauf.domain.view import (
     MarkdownView,
     TableView,
 )
+from langlauf.domain.text import pointer_parts
 
 __all__ = ["AnyView", "Column", "Fact", "chart", "fact", "file", "image", "map", "markdown", "table"]
 

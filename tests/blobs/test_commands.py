@@ -14,7 +14,7 @@ from langlauf.cli.transfer import export_store
 from langlauf.clock import SystemClock
 from langlauf.domain.instant import after
 from langlauf.domain.outcome import Completed
-from langlauf.domain.retention import RetentionPolicy
+from langlauf.domain.result import RetentionPolicy
 from langlauf.store.blobs.files import FileBlobs
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.store.sqlite.snapshot import check_file

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Backoff, Claim, Lease, Partial, Write
 from langlauf.domain.outcome import Canceled, Completed, Failed
-from langlauf.domain.retention import RetentionPolicy
+from langlauf.domain.result import RetentionPolicy
 from langlauf.store.blobs.files import FileBlobs
 from langlauf.store.blobs.names import ref_of
 from langlauf.store.sqlite.driver import SqliteStore

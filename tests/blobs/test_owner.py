@@ -12,7 +12,7 @@ import pytest
 from langlauf.analysis.registry import Registry
 from langlauf.bootstrap import run_application
 from langlauf.domain.outcome import Completed
-from langlauf.domain.retention import RetentionPolicy
+from langlauf.domain.result import RetentionPolicy
 from langlauf.hints import Hints
 from langlauf.settings import load_settings
 from langlauf.store.blobs.files import FileBlobs

@@ -9,7 +9,7 @@ import pytest
 from langlauf.analysis.payload import Result, decode, encode, encode_views
 from langlauf.analysis.plain_job import PlainJob
 from langlauf.domain.errors import PermanentError
-from langlauf.domain.view import AnyView, View, views_from
+from langlauf.domain.result import AnyView, View, views_from
 
 Item = TypeVar("Item")
 _LARGEST = 64 * 1024 * 1024

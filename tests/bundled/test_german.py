@@ -21,7 +21,7 @@ from langlauf.bundled.address.views import views as address_views
 from langlauf.bundled.clustering import clustering
 from langlauf.bundled.ontology import ontology
 from langlauf.domain.errors import PermanentError
-from langlauf.domain.view import ChartView, MarkdownView, TableView, View
+from langlauf.domain.result import ChartView, MarkdownView, TableView, View
 from langlauf.ui.analysis_texts import AnalysisWords
 from langlauf.ui.formatting import in_words
 from langlauf.ui.language import load_language

@@ -7,8 +7,8 @@ from langlauf.auth.caller import internal_caller
 from langlauf.bootstrap import Runtime
 from langlauf.bundled import app as bundled
 from langlauf.domain.read_models import JobView
+from langlauf.domain.result import views_from
 from langlauf.domain.state import Status
-from langlauf.domain.view import views_from
 from tests.bundled import counted_app as counted
 from tests.bundled.clustering.test_analysis import blobs
 from tests.bundled.ontology.documents import AFTER, BEFORE

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from langlauf.domain.health_rules import (
+from langlauf.domain.health import (
     DUTY_ROUNDS,
     DUTY_STOPPED,
     FAILURES,

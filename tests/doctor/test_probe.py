@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from langlauf.analysis.probe import PROBE_NAME, PROBE_ORG
+from langlauf.analysis.job import PROBE_NAME, PROBE_ORG
 from langlauf.cli.main import main
 from langlauf.client import Client
 from langlauf.doctor.probe import STEPS, Probe

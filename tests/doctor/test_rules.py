@@ -8,10 +8,9 @@ import pytest
 
 from langlauf.doctor import CHECKS
 from langlauf.doctor.check import Needs
-from langlauf.domain.health_rules import MIN_ENDED
+from langlauf.domain.health import MIN_ENDED
 from langlauf.domain.instant import SECOND
-from langlauf.domain.pause import PauseRequest
-from langlauf.domain.schedule import Schedule
+from langlauf.domain.schedule import PauseRequest, Schedule
 from langlauf.service.keys import KeyService
 from langlauf.store.protocol import Store
 from tests.doctor.checked_store import CheckedStore, held, maker, report, with_blob

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from langlauf import Job, Langlauf, TransientError
-from langlauf.domain.code import CodeVersion
+from langlauf.domain.provenance import CodeVersion
 from langlauf.worker import worker
 from tests.http.test_errors import assert_problem
 from tests.support.live import Live, live

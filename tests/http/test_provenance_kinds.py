@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from langlauf import Job, Langlauf, PermanentError, TransientError
-from langlauf.domain.retention import RetentionPolicy
+from langlauf.domain.result import RetentionPolicy
 from tests.http import independent_hashes
 from tests.support.live import Live, live
 from tests.support.store_kinds import store_under_test

@@ -14,7 +14,7 @@ from langlauf.api.middleware import EXPOSED_HEADERS
 from langlauf.api.operations import OPERATIONS
 from langlauf.auth.limit_memory import LocalMemory
 from langlauf.auth.rates import REFUSALS, RateKind, RateLimits
-from langlauf.domain.rate import Rate
+from langlauf.domain.access import Rate
 from langlauf.settings import load_settings
 from tests.http.test_errors import assert_problem
 from tests.support.keys import bearer, make_key

@@ -9,7 +9,7 @@ import pytest
 
 import langlauf
 from langlauf import Job, Langlauf, PermanentError, PlainJob, TransientError
-from langlauf.domain.trail import MOST_SOURCES
+from langlauf.domain.provenance import MOST_SOURCES
 from tests.support.live import Live, live
 from tests.support.store_kinds import store_under_test
 

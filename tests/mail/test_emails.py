@@ -22,7 +22,7 @@ from langlauf.domain.errors import PermanentError, RetryHint
 from langlauf.domain.mail import Email, MailSender, message_id
 from langlauf.domain.outcome import MOST_LOST_LEASES, Completed, Failed, after_failure, after_loss, classify
 from langlauf.domain.redact import MASK
-from langlauf.domain.retention import RetentionPolicy
+from langlauf.domain.result import RetentionPolicy
 from langlauf.settings import BY_NAME, load_settings
 from langlauf.store.protocol import Store
 from langlauf.ui.emails import EmailWriter, one_line, sample_email

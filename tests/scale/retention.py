@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from langlauf.bench.jobs import new_job
-from langlauf.domain.retention import RetentionPolicy, RetentionReport
+from langlauf.domain.result import RetentionPolicy, RetentionReport
 from langlauf.hints import Hints
 from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.protocol import Store

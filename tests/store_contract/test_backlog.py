@@ -3,7 +3,7 @@
 from langlauf.clock import made_at
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.outcome import Completed, Retry
-from langlauf.domain.overview import Backlog
+from langlauf.domain.read_models import Backlog
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
 from tests.support.stores import LEASE_SECONDS, SetClock

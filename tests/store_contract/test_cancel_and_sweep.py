@@ -5,6 +5,7 @@ from typing import Any
 from msgspec.json import decode
 
 from langlauf.domain.attempt import Backoff, Claim, Partial, Progress
+from langlauf.domain.errors import sentence_text
 from langlauf.domain.outcome import (
     CANCEL_MARGIN,
     MOST_CRASHES,
@@ -14,7 +15,6 @@ from langlauf.domain.outcome import (
     Crashed,
     Retry,
 )
-from langlauf.domain.sentence import sentence_text
 from langlauf.domain.state import Status
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness

@@ -13,9 +13,8 @@ from langlauf.domain.delivery import FINAL_SUBJECTS, WebhookEndpoint
 from langlauf.domain.errors import StoreError
 from langlauf.domain.instant import after
 from langlauf.domain.outcome import Completed
-from langlauf.domain.pause import PauseRequest
-from langlauf.domain.retention import HoldRequest
-from langlauf.domain.schedule import Schedule
+from langlauf.domain.result import HoldRequest
+from langlauf.domain.schedule import PauseRequest, Schedule
 from langlauf.maintenance.erasure import count_org, erase
 from langlauf.store.admin import KEYS, KNOWN_AS, OF_JOBS
 from langlauf.store.protocol import Store

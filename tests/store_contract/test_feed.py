@@ -20,7 +20,7 @@ from langlauf.domain.event import (
     to_cloud_event,
 )
 from langlauf.domain.outcome import Completed, Failed
-from langlauf.domain.retention import RetentionPolicy
+from langlauf.domain.result import RetentionPolicy
 from langlauf.store.protocol import Store
 from langlauf.store.tools.drivers import copy_store
 from langlauf.store.tools.location import parse_location

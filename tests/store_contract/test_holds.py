@@ -6,7 +6,7 @@ import pytest
 
 from langlauf.domain.job import JobRecord
 from langlauf.domain.read_models import JobView
-from langlauf.domain.retention import HoldRequest, ResultGone, RetentionPolicy
+from langlauf.domain.result import HoldRequest, ResultGone, RetentionPolicy
 from langlauf.maintenance.retention import apply_retention
 from langlauf.store.protocol import Store
 from tests.support.store_kinds import StoreUnderTest

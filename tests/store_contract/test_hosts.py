@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 
 from langlauf.clock import new_id
-from langlauf.domain.access import DEFAULT_SCOPES, ApiKey, HashedKey, hash_key
+from langlauf.domain.access import DEFAULT_SCOPES, ApiKey, HashedKey, Rate, hash_key
 from langlauf.domain.attempt import Backoff, Claim, Lease, Write
 from langlauf.domain.delivery import Delivery, DeliveryClaim, DeliveryEnd, DeliveryFilter, Subscription
 from langlauf.domain.event import FINAL_EVENTS
 from langlauf.domain.job import Accepted, Duplicate, JobRecord, Replayed
 from langlauf.domain.mail import MailAdmission
 from langlauf.domain.outcome import Completed, Released, Retry
-from langlauf.domain.rate import Rate
 from langlauf.domain.read_models import QueueDepth
 from langlauf.domain.state import Status
 from langlauf.store.protocol import Store

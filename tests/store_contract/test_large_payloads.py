@@ -7,7 +7,7 @@ import pytest
 from langlauf.domain.attempt import Partial
 from langlauf.domain.errors import PayloadUnavailable
 from langlauf.domain.outcome import Completed
-from langlauf.domain.retention import RetentionPolicy
+from langlauf.domain.result import RetentionPolicy
 from langlauf.maintenance.erasure import erase
 from langlauf.store.blobs.files import FileBlobs
 from langlauf.store.protocol import Store

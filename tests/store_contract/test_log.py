@@ -4,7 +4,7 @@ import pytest
 
 from langlauf.domain.attempt import Progress
 from langlauf.domain.outcome import Completed
-from langlauf.domain.retention import RetentionPolicy
+from langlauf.domain.result import RetentionPolicy
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
 from tests.support.stores import DAY, LEASE_SECONDS, SetClock

@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
+from langlauf.domain.access import Rate
 from langlauf.domain.mail import MailAdmission, MailMark
-from langlauf.domain.rate import Rate
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
 from tests.store_contract.test_deliveries import HOOK, MAIL, completed, request

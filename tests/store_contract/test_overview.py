@@ -3,7 +3,7 @@
 from langlauf.clock import new_id
 from langlauf.domain.instant import after
 from langlauf.domain.outcome import Completed, Failed, Retry
-from langlauf.domain.overview import EMPTY_OVERVIEW, EndedJob, Overview, WaitingJobs
+from langlauf.domain.read_models import EMPTY_OVERVIEW, EndedJob, Overview, WaitingJobs
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
 from tests.support.stores import SetClock

@@ -7,7 +7,7 @@ import pytest
 
 from langlauf.domain.attempt import Backoff, Claim, ClaimRequest
 from langlauf.domain.outcome import Completed, Released, Retry
-from langlauf.domain.pause import ALL_ORGS, PauseRequest, ResumeRequest
+from langlauf.domain.schedule import ALL_ORGS, PauseRequest, ResumeRequest
 from langlauf.domain.state import Status
 from langlauf.hints import Hints
 from langlauf.store.postgres.driver import PostgresStore

@@ -12,13 +12,11 @@ from langlauf.domain.delivery import DeliveryClaim, DeliveryEnd, DeliveryFilter,
 from langlauf.domain.errors import PayloadGone
 from langlauf.domain.event import FeedPage, FeedRequest
 from langlauf.domain.outcome import Completed, Failed
-from langlauf.domain.overview import EMPTY_OVERVIEW
-from langlauf.domain.read_models import EventLogPage, InboxPage, JobFilter, KeptParts, PageOfJobs
-from langlauf.domain.result import SMALL_PAYLOAD
-from langlauf.domain.retention import HoldRequest, RetentionPolicy
+from langlauf.domain.provenance import Source
+from langlauf.domain.read_models import EMPTY_OVERVIEW, EventLogPage, InboxPage, JobFilter, KeptParts, PageOfJobs
+from langlauf.domain.result import SMALL_PAYLOAD, HoldRequest, RetentionPolicy
 from langlauf.domain.schedule import Schedule
 from langlauf.domain.state import Status
-from langlauf.domain.trail import Source
 from langlauf.store.protocol import JobReads, OrgReads, Store, TenantReads
 from langlauf.store.source import PIECE
 from tests.store_contract.conftest import Harness

@@ -2,8 +2,7 @@
 
 from langlauf.domain.attempt import Partial
 from langlauf.domain.outcome import Completed
-from langlauf.domain.result import ReferencedPayloads
-from langlauf.domain.retention import RetentionPolicy
+from langlauf.domain.result import ReferencedPayloads, RetentionPolicy
 from langlauf.store.blobs.names import ref_of
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness

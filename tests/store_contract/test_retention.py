@@ -4,9 +4,8 @@ import msgspec
 import pytest
 
 from langlauf.domain.instant import after
-from langlauf.domain.pause import PauseRequest
-from langlauf.domain.retention import RetentionPolicy, RetentionReport
-from langlauf.domain.schedule import Schedule, ScheduleEnd
+from langlauf.domain.result import RetentionPolicy, RetentionReport
+from langlauf.domain.schedule import PauseRequest, Schedule, ScheduleEnd
 from langlauf.maintenance.retention import apply_retention, report_json
 from langlauf.store.protocol import Store
 from tests.support.outbox import leave_pending

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from langlauf.domain.instant import SECOND
-from langlauf.domain.retention import RetentionPolicy
+from langlauf.domain.result import RetentionPolicy
 from langlauf.hints import Hints
 from langlauf.maintenance.retention import apply_retention
 from langlauf.store import retention

@@ -13,7 +13,7 @@ import pytest
 from langlauf.bench.jobs import new_job
 from langlauf.domain.errors import StoreError
 from langlauf.domain.read_models import JobFilter
-from langlauf.domain.retention import RetentionPolicy, RetentionReport
+from langlauf.domain.result import RetentionPolicy, RetentionReport
 from langlauf.maintenance.retention import apply_retention
 from langlauf.store import retention as store_retention
 from langlauf.store.group_commit import GroupCommit

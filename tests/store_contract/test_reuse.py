@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Checkpoint, ClaimRequest, Lease, Partial
-from langlauf.domain.code import CodeVersion
 from langlauf.domain.errors import StoreError
 from langlauf.domain.job import Accepted, Duplicate, JobRecord, QueueFull, Replayed, ReuseRule
 from langlauf.domain.outcome import Completed, Failed, Released
-from langlauf.domain.retention import RetentionPolicy
+from langlauf.domain.provenance import CodeVersion
+from langlauf.domain.result import RetentionPolicy
 from langlauf.domain.state import Status
 from langlauf.store.blobs.files import FileBlobs
 from langlauf.store.postgres.driver import PostgresStore

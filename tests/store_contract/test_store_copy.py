@@ -18,11 +18,10 @@ from langlauf.compat.sqlite_import import import_into
 from langlauf.compat.v1_import import ImportReport
 from langlauf.domain.access import DEFAULT_SCOPES, ApiKey, HashedKey, hash_key
 from langlauf.domain.attempt import Backoff, ClaimRequest
-from langlauf.domain.code import CodeVersion
 from langlauf.domain.errors import StoreError
-from langlauf.domain.pause import PauseRequest
+from langlauf.domain.provenance import CodeVersion
 from langlauf.domain.read_models import MarkRead
-from langlauf.domain.schedule import Schedule
+from langlauf.domain.schedule import PauseRequest, Schedule
 from langlauf.store.protocol import Store
 from langlauf.store.tools import store_copy
 from langlauf.store.tools.drivers import _reading, copy_store

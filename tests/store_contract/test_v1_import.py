@@ -11,7 +11,7 @@ from langlauf.compat.sqlite_import import import_into
 from langlauf.compat.v1_export import export_from
 from langlauf.domain.attempt import Checkpoint
 from langlauf.domain.instant import from_text
-from langlauf.domain.retention import RetentionPolicy
+from langlauf.domain.result import RetentionPolicy
 from langlauf.store.protocol import Store
 from langlauf.store.tools.location import parse_location
 from tests.support.store_kinds import StoreUnderTest, store_under_test

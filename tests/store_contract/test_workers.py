@@ -4,10 +4,10 @@ import msgspec
 from msgspec.structs import replace
 
 from langlauf.domain.attempt import ClaimRequest
-from langlauf.domain.code import CodeVersion
 from langlauf.domain.health import SILENT_KEPT_SECONDS, WorkerReport, runnable_analyses
 from langlauf.domain.outcome import Completed
-from langlauf.domain.retention import HoldRequest, RetentionPolicy
+from langlauf.domain.provenance import CodeVersion
+from langlauf.domain.result import HoldRequest, RetentionPolicy
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
 from tests.support.stores import DAY, LEASE_SECONDS, SetClock

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from langlauf import Job, Langlauf, PermanentError, PlainJob, Result, TransientError, views
-from langlauf.domain.view import LARGEST_VIEWS
+from langlauf.domain.result import LARGEST_VIEWS
 
 
 class Flaky(Exception):

@@ -12,8 +12,8 @@ from langlauf import Job, PermanentError
 from langlauf.api import submit
 from langlauf.clock import new_id
 from langlauf.domain import job, outcome
+from langlauf.domain.errors import SENTENCES
 from langlauf.domain.job import TOO_LATE
-from langlauf.domain.sentence import SENTENCES
 from langlauf.maintenance import erasure
 from langlauf.mcp import tasks
 from langlauf.service import control

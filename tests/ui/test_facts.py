@@ -8,7 +8,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from langlauf import Job, Langlauf, PermanentError, Result, views
-from langlauf.analysis.wording import Wording
+from langlauf.analysis.texts import Wording
 from langlauf.ui.analysis_texts import AnalysisWords
 from langlauf.ui.facts import ShownFact, result_facts, summary_facts
 from langlauf.ui.formatting import UNKNOWN, in_words

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from langlauf.analysis.wording import Wording
+from langlauf.analysis.texts import Wording
 from langlauf.domain.redact import MASK, redact_json
 from langlauf.ui.analysis_texts import AnalysisWords
 from langlauf.ui.facts import result_facts

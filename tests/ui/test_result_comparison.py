@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from langlauf.analysis.wording import Wording
+from langlauf.analysis.texts import Wording
 from langlauf.clock import new_id
-from langlauf.domain.view import Column, Fact
+from langlauf.domain.result import Column, Fact
 from langlauf.ui.analysis_texts import AnalysisWords
 from langlauf.ui.language import load_language
 from langlauf.ui.pages import result_comparison as comparing

@@ -123,13 +123,13 @@ def test_a_picture_that_is_none_can_only_be_saved(server: Live, monkeypatch: pyt
 
 
 def _image(media_type: str) -> Any:
-    from langlauf.domain.view import ImageView
+    from langlauf.domain.result import ImageView
 
     return ImageView(media_type=media_type, data=SVG, alt=ATTACK, title=ATTACK)
 
 
 def _file() -> Any:
-    from langlauf.domain.view import FileView
+    from langlauf.domain.result import FileView
 
     return FileView(name=f'../"{ATTACK}.html', media_type="text/html", data=SVG)
 

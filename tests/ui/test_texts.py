@@ -9,11 +9,11 @@ from typing import get_args
 import pytest
 
 from langlauf.domain.delivery import CHANNELS, MAIL_SUBJECTS, SUBJECTS, TEMPLATES, DeliveryStatus
+from langlauf.domain.errors import SENTENCES
 from langlauf.domain.event import EventType
-from langlauf.domain.health_rules import OPS_RULES
+from langlauf.domain.health import OPS_RULES
 from langlauf.domain.job import LimitReached, Phase
 from langlauf.domain.schedule import Missed, RunOverlap
-from langlauf.domain.sentence import SENTENCES
 from langlauf.domain.state import TERMINAL, Status
 from langlauf.domain.statistics import TimeRange
 from langlauf.service.webhooks import EndpointHealth

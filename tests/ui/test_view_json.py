@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from langlauf.domain.view import Column
+from langlauf.domain.result import Column
 from langlauf.ui.pages.result_downloads import csv_of
 from langlauf.ui.views import table
 from langlauf.ui.views import table as tree

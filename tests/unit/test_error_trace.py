@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from langlauf.domain.stack_trace import read_cause
+from langlauf.domain.failure import read_cause
 from langlauf.worker.failure import format_trace
 
 

@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import pytest
 
-from langlauf.analysis.input_flaw import _SENTENCES, FlawCode
-from langlauf.analysis.schema import InvalidInput, read_input
+from langlauf.analysis.schema import _SENTENCES, FlawCode, InvalidInput, read_input
 
 
 class Place(msgspec.Struct, forbid_unknown_fields=True):

@@ -8,8 +8,8 @@ import pytest
 
 from langlauf.auth.limit_memory import LimitMemory, LocalMemory, SharedMemory, make_shared_memory
 from langlauf.auth.rates import RateKind, RateLimits
+from langlauf.domain.access import Rate
 from langlauf.domain.errors import NoStreamSlot
-from langlauf.domain.rate import Rate
 from langlauf.service.request_limits import StreamSlots
 
 

@@ -9,7 +9,7 @@ from prometheus_client import Histogram as LibraryHistogram
 from langlauf.background import PeriodicDuty
 from langlauf.clock import made_at, new_id
 from langlauf.domain.errors import StoreUnavailable
-from langlauf.domain.overview import MOST_NAMED_ORGS, largest_counts
+from langlauf.domain.read_models import MOST_NAMED_ORGS, largest_counts
 from langlauf.problems import JOB_TITLES
 from langlauf.store.group_commit import GroupCommit
 from langlauf.telemetry import metrics

@@ -14,7 +14,7 @@ from langlauf.compat.sqlite_import import import_v1
 from langlauf.compat.v1_export import export_from
 from langlauf.domain.errors import StoreError
 from langlauf.domain.instant import from_text, to_text
-from langlauf.domain.retention import RetentionPolicy
+from langlauf.domain.result import RetentionPolicy
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.store.sqlite.snapshot import verify_file
 from langlauf.store.sqlite.store_copy import put_rows

@@ -10,7 +10,7 @@ import pytest
 
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.redact import redact_json
-from langlauf.domain.retention import RetentionPolicy
+from langlauf.domain.result import RetentionPolicy
 from langlauf.domain.state import Status
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.snapshot import check_file, verify_file

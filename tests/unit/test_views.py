@@ -11,8 +11,8 @@ from langlauf import Result, views
 from langlauf.analysis.payload import encode_result, encode_views
 from langlauf.domain.errors import ResultTooLarge, ResultUnstorable, UnusableView
 from langlauf.domain.outcome import classify
+from langlauf.domain.result import LARGEST_VIEWS, MOST_VIEWS, Column, ImageView, TableView, views_from
 from langlauf.domain.text import pointer_parts
-from langlauf.domain.view import LARGEST_VIEWS, MOST_VIEWS, Column, ImageView, TableView, views_from
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"pixels"
 POINT = {"type": "Point", "coordinates": [8.5, 47.4]}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from langlauf import Job, Langlauf, views
-from langlauf.analysis.wording import clean_label
+from langlauf.analysis.texts import clean_label
 from langlauf.domain.errors import RegistrationError
 
 

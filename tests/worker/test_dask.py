@@ -19,8 +19,8 @@ from langlauf.analysis.payload import decode
 from langlauf.auth.caller import internal_caller
 from langlauf.bootstrap import Runtime
 from langlauf.domain.job import Accepted, JobRecord
+from langlauf.domain.provenance import Source, sources_in
 from langlauf.domain.state import Status
-from langlauf.domain.trail import Source, sources_in
 from langlauf.worker.dask import chunk_server, executor
 from langlauf.worker.dask.executor import DaskSession
 from tests.support.certificates import make_certificate

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from langlauf.domain.code import CodeVersion
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.health import WorkerReport, WorkerStatus
+from langlauf.domain.provenance import CodeVersion
 from langlauf.worker.heartbeat import PresenceReporter
 from tests.support.live import GATES, live
 from tests.support.processes import eventually

@@ -9,7 +9,7 @@ from langlauf import Job, Langlauf, Result, views
 from langlauf.auth.caller import internal_caller
 from langlauf.bootstrap import Runtime
 from langlauf.domain.read_models import JobView
-from langlauf.domain.view import LARGEST_VIEWS, AnyView, views_from
+from langlauf.domain.result import LARGEST_VIEWS, AnyView, views_from
 from langlauf.worker import attempt_store
 from tests.support import plain_app as plain
 from tests.support.running_app import ORG, done, result, run

@@ -15,9 +15,9 @@ import msgspec
 from langlauf.analysis.payload import encode, is_small
 from langlauf.analysis.registry import reference_to
 from langlauf.domain.errors import LanglaufError, ResultUnstorable
+from langlauf.domain.provenance import MOST_SOURCES, TRAIL, Source, declared_source
 from langlauf.domain.redact import bounded_repr, clean_text, is_secret_name
 from langlauf.domain.text import first_flaw
-from langlauf.domain.trail import MOST_SOURCES, TRAIL, Source, declared_source
 
 _LONGEST_STEP = 200
 #: A width in a format that wastes memory, or that comes from the item.

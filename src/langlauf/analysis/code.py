@@ -7,7 +7,7 @@ import socket
 from importlib import metadata
 
 from langlauf.analysis.registry import Analysis
-from langlauf.domain.code import CodeVersion, derived_version
+from langlauf.domain.provenance import CodeVersion, derived_version
 from langlauf.version import VERSION
 
 

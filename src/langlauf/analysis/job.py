@@ -1,5 +1,6 @@
-"""The handle of an `async def` analysis. Its calls become writes under the attempt's lease."""
+"""The handle of an `async def` analysis: its calls become writes under the attempt's lease; and a built-in one."""
 
+import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
@@ -25,8 +26,8 @@ from langlauf.analysis.payload import (
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
 from langlauf.domain.instant import Instant, to_datetime
-from langlauf.domain.trail import Source, declared_source
-from langlauf.domain.view import View
+from langlauf.domain.provenance import Source, declared_source
+from langlauf.domain.result import View
 
 Item = TypeVar("Item")
 
@@ -210,3 +211,22 @@ async def _call(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         return await function(*args)
     value = await run_in_daemon_thread(function, *args)
     return await value if isinstance(value, Awaitable) else value
+
+
+# -- the analysis of `langlauf doctor --probe` -------------------------------------------------------------------------
+# The built-in analysis of `langlauf doctor --probe`: it does nothing, so that the probe measures everything else.
+#
+# It is in no list and no form, and runs in an org of its own.
+
+PROBE_NAME = "langlauf.probe"
+PROBE_ORG = "langlauf-probe"
+#: The longest that it waits, whatever is requested.
+LONGEST_PROBE_SECONDS = 30.0
+PROBE_TIMEOUT = 60.0
+
+
+async def probe(job: Job, seconds: float = 0.0) -> dict[str, int]:
+    """Wait, so that it can be canceled meanwhile, and return the number of the attempt."""
+    await job.progress(50, step="Probing")
+    await asyncio.sleep(min(max(seconds, 0.0), LONGEST_PROBE_SECONDS))
+    return {"attempt": job.attempt}

@@ -9,9 +9,8 @@ from typing import Any, NoReturn
 import msgspec
 
 from langlauf.analysis.conversion import Entries, Members, Unstorable, convert_once
-from langlauf.domain.errors import LanglaufError, ResultTooLarge, ResultUnstorable
+from langlauf.domain.errors import LanglaufError, ResultTooLarge, ResultUnstorable, error_saying
 from langlauf.domain.redact import exception_text, without_paths
-from langlauf.domain.sentence import error_saying
 from langlauf.domain.text import LARGEST_INTEGER, SMALLEST_INTEGER, pointer_to, scalar_flaw, string_flaw
 
 #: Results may be nested deeper than requests; this bounds what readers must handle.

@@ -15,9 +15,8 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import msgspec
 
 from langlauf.analysis.json_value import to_json_value
-from langlauf.domain.errors import ResultTooLarge, ResultUnstorable, UnusableView
-from langlauf.domain.sentence import error_saying
-from langlauf.domain.view import LARGEST_VIEWS, MOST_VIEWS, View
+from langlauf.domain.errors import ResultTooLarge, ResultUnstorable, UnusableView, error_saying
+from langlauf.domain.result import LARGEST_VIEWS, MOST_VIEWS, View
 
 T = TypeVar("T")
 

@@ -18,8 +18,8 @@ from langlauf.analysis.payload import decode, encode, encode_views
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
 from langlauf.domain.instant import Instant, to_datetime
-from langlauf.domain.trail import Source, declared_source
-from langlauf.domain.view import View
+from langlauf.domain.provenance import Source, declared_source
+from langlauf.domain.result import View
 
 Item = TypeVar("Item")
 

@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 from langlauf.analysis.schema import InvalidInput, canonical_json, input_type, read_input
-from langlauf.analysis.wording import Wording, wording_of
-from langlauf.domain.code import DERIVED
+from langlauf.analysis.texts import Wording, wording_of
 from langlauf.domain.errors import RegistrationError
 from langlauf.domain.instant import from_datetime
 from langlauf.domain.job import LONGEST_TIMEOUT
+from langlauf.domain.provenance import DERIVED
 from langlauf.domain.schedule import InvalidSchedule, Schedule, check_schedule
 
 

@@ -8,16 +8,14 @@ import msgspec
 
 from langlauf.api.request_schemas import KeyScope
 from langlauf.domain.access import Scope
-from langlauf.domain.code import CodeVersion
 from langlauf.domain.delivery import ChannelName, DeliveryStatus, Subject
 from langlauf.domain.errors import RetryHint
 from langlauf.domain.event import ActorType, EventType
 from langlauf.domain.job import Count, Name, Phase, Seconds, VisibleJob
-from langlauf.domain.result import ResultKind
+from langlauf.domain.provenance import CodeVersion, Source
+from langlauf.domain.result import MOST_VIEWS, VIEW_KINDS, ResultKind
 from langlauf.domain.schedule import Missed, RunOverlap, ScheduleName, ScheduleSource
 from langlauf.domain.state import Status
-from langlauf.domain.trail import Source
-from langlauf.domain.view import MOST_VIEWS, VIEW_KINDS
 from langlauf.problems import FieldError, ForbiddenReason
 from langlauf.service.webhooks import EndpointHealth
 

@@ -41,7 +41,7 @@ from langlauf.api.wire import job_out, raw_json
 from langlauf.auth.caller import Caller
 from langlauf.domain.instant import to_datetime, to_text
 from langlauf.domain.read_models import HistoryEntry, JobFilter, ResultView
-from langlauf.domain.retention import ResultGone
+from langlauf.domain.result import ResultGone
 from langlauf.problems import Problem, not_found
 from langlauf.service.provenance import prov_json
 

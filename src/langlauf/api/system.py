@@ -9,7 +9,7 @@ from langlauf.api.response_schemas import HealthResponse
 from langlauf.api.responses import json_response
 from langlauf.auth.caller import Caller
 from langlauf.domain.errors import StoreError
-from langlauf.domain.health_rules import STORE_AWAY, WORKER_STOPPED
+from langlauf.domain.health import STORE_AWAY, WORKER_STOPPED
 from langlauf.problems import VARY, Problem
 
 

@@ -25,10 +25,9 @@ from langlauf.domain.event import Event
 from langlauf.domain.instant import Instant, to_datetime
 from langlauf.domain.job import VISIBLE_FIELDS, JobRecord, is_time_field
 from langlauf.domain.mail import masked_mail_address
-from langlauf.domain.pause import Pause
 from langlauf.domain.read_models import InboxRecord
 from langlauf.domain.result import Snapshot
-from langlauf.domain.schedule import Schedule
+from langlauf.domain.schedule import Pause, Schedule
 from langlauf.service.read import DerivedFields
 from langlauf.service.webhooks import SendResult, endpoint_health
 

@@ -7,7 +7,7 @@ from starlette.requests import Request
 
 from langlauf.clock import new_id, new_trace_id
 from langlauf.domain.access import ALL_SCOPES, CAPABILITY_ISSUER, Grant, Scope
-from langlauf.domain.trace import Trace, read_trace
+from langlauf.domain.provenance import Trace, read_trace
 from langlauf.problems import bad_request, forbidden
 
 DEFAULT_ORG = "default-org"

@@ -11,8 +11,7 @@ from langlauf.auth.caller import Caller
 from langlauf.auth.client_address import Address, network_of
 from langlauf.auth.limit_memory import LimitMemory, LocalMemory
 from langlauf.clock import monotonic
-from langlauf.domain.access import Scope
-from langlauf.domain.rate import Rate, RateStatus, take_one
+from langlauf.domain.access import Rate, RateStatus, Scope, take_one
 from langlauf.problems import Problem
 from langlauf.settings import Settings
 

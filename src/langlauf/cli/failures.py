@@ -11,9 +11,8 @@ from langlauf.cli.job_output import trace_in
 from langlauf.cli.options import duration_option
 from langlauf.cli.output import command_line, format_time, plain, print_json, print_note
 from langlauf.client import Client, JobSummary
-from langlauf.domain.failure_groups import MOST_FAILURES, FailedJob, FailureGroup, group_failures
+from langlauf.domain.failure import MOST_FAILURES, FailedJob, FailureGroup, group_failures, read_cause
 from langlauf.domain.instant import from_datetime, to_datetime
-from langlauf.domain.stack_trace import read_cause
 from langlauf.domain.state import Status
 
 _DEFAULT_RANGE = 86_400.0

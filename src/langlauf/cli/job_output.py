@@ -10,7 +10,7 @@ from langlauf.cli.output import command_line, format_time, plain, print_json, pr
 from langlauf.client import JobState, JobSummary, RemoteJob
 from langlauf.client.job_text import pause_text, progress_parts, state_text, time_left
 from langlauf.client.progress_bar import drawn_job, terminal
-from langlauf.domain.stack_trace import read_cause
+from langlauf.domain.failure import read_cause
 from langlauf.domain.state import TERMINAL, Status
 from langlauf.domain.text import escaped_lines, format_duration
 

@@ -15,7 +15,7 @@ from langlauf.cli.output import print_json, print_note, print_table, progress_ba
 from langlauf.cli.stores import check_org, place_for, run_on_store, settings_for
 from langlauf.compat.sqlite_import import import_v1
 from langlauf.domain.health import RETENTION_DUTY
-from langlauf.domain.retention import RetentionCount, RetentionPolicy, RetentionReport
+from langlauf.domain.result import RetentionCount, RetentionPolicy, RetentionReport
 from langlauf.hints import Hints
 from langlauf.maintenance.erasure import STOP_SECONDS, ErasureReport, OrgContents, count_org, erase
 from langlauf.maintenance.retention import apply_retention, report_json

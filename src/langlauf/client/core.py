@@ -52,8 +52,8 @@ from langlauf.client.requests import (
 )
 from langlauf.clock import new_id
 from langlauf.domain.errors import SettingsError
+from langlauf.domain.provenance import read_trace
 from langlauf.domain.state import Status
-from langlauf.domain.trace import read_trace
 from langlauf.settings import BY_NAME, load_settings
 
 DEFAULT_PREFIX = "/analyze"

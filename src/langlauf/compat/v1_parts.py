@@ -19,9 +19,8 @@ from langlauf.domain.event import ActorType, Event, EventType
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import INLINE_REF
 from langlauf.domain.redact import redact_json
-from langlauf.domain.result import SCHEMA_VERSION, Snapshot, StoredResult
+from langlauf.domain.result import SCHEMA_VERSION, Snapshot, StoredResult, views_from
 from langlauf.domain.state import Status
-from langlauf.domain.view import views_from
 
 #: The earlier system's other word for the same event.
 _OTHER_WORDS = {"job.started": EventType.RUNNING}

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from langlauf.domain.health_rules import HealthRule
+from langlauf.domain.health import HealthRule
 
 
 class Needs(StrEnum):

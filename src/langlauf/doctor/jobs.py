@@ -17,8 +17,8 @@ from langlauf.doctor.check import (
     warning,
 )
 from langlauf.doctor.target import MAX_ROWS, DoctorTarget
-from langlauf.domain.health import DELIVERY_DUTY, RETENTION_DUTY, SWEEP_DUTY, runnable_analyses
-from langlauf.domain.health_rules import (
+from langlauf.domain.health import (
+    DELIVERY_DUTY,
     DUTY_ROUNDS,
     DUTY_STOPPED,
     FAILURES,
@@ -29,9 +29,12 @@ from langlauf.domain.health_rules import (
     NO_WORKER,
     OVERDUE_LEASES,
     RECEIVERS_DOWN,
+    RETENTION_DUTY,
     SILENT_WORKER,
     SLOW_CANCEL,
+    SWEEP_DUTY,
     UNKNOWN_ANALYSIS,
+    runnable_analyses,
 )
 from langlauf.domain.instant import after, seconds_between
 from langlauf.domain.schedule import GRACE_SECONDS

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import httpx2
 
-from langlauf.analysis.probe import PROBE_NAME, PROBE_ORG
+from langlauf.analysis.job import PROBE_NAME, PROBE_ORG
 from langlauf.client import Client, ClientError, Forbidden, RemoteJob, SubmitOptions
 from langlauf.clock import monotonic, new_id
 from langlauf.doctor.check import CheckLevel, Finding

@@ -15,7 +15,7 @@ from langlauf.doctor.check import (
     warning,
 )
 from langlauf.doctor.target import DoctorTarget
-from langlauf.domain.health_rules import DISK_SPACE, LARGE_LOG, LITTLE_DISK, NO_DISK
+from langlauf.domain.health import DISK_SPACE, LARGE_LOG, LITTLE_DISK, NO_DISK
 from langlauf.store.health import PROBLEM_TEXTS, StoreProblem
 from langlauf.store.sqlite.health import over_network
 from langlauf.store.tools.backup import last_backup

@@ -3,7 +3,7 @@
 from langlauf.doctor.check import Check, CheckResult, Needs, error, join_first, ok, unknown, warning
 from langlauf.doctor.target import DoctorTarget
 from langlauf.domain.errors import PayloadUnavailable
-from langlauf.domain.health_rules import CLOCK_SKEW
+from langlauf.domain.health import CLOCK_SKEW
 from langlauf.domain.instant import seconds_between
 from langlauf.store.blobs.large import is_garbage
 

@@ -5,11 +5,10 @@ from collections.abc import Callable
 from typing import TypeVar, cast
 
 from langlauf.domain.errors import StoreUnavailable
-from langlauf.domain.health import WorkerStatus
-from langlauf.domain.health_rules import HealthRule
+from langlauf.domain.health import HealthRule, WorkerStatus
 from langlauf.domain.instant import Instant
-from langlauf.domain.overview import StartedJob, WaitingJobs
-from langlauf.domain.pause import Pause
+from langlauf.domain.read_models import StartedJob, WaitingJobs
+from langlauf.domain.schedule import Pause
 from langlauf.settings import Settings
 from langlauf.store.tools.blocking_payloads import BlockingPayloads
 from langlauf.store.tools.inspection import (

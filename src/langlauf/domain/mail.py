@@ -11,9 +11,9 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 
+from langlauf.domain.access import Rate
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import JobRecord
-from langlauf.domain.rate import Rate
 from langlauf.domain.ssrf import is_loopback
 
 LONGEST_MAIL_ADDRESS = 254

@@ -9,6 +9,8 @@ from typing import Any, get_args
 import msgspec
 
 from langlauf.domain.errors import (
+    ERROR_TYPE,
+    OWN_FACTS,
     AnalysisError,
     LanglaufError,
     ResultTooLarge,
@@ -16,11 +18,12 @@ from langlauf.domain.errors import (
     RetryHint,
     StoreUnavailable,
     TransientError,
+    sentence_meta,
+    sentence_text,
 )
 from langlauf.domain.instant import Instant, to_text
 from langlauf.domain.job import INLINE_REF, CanceledBy, PayloadText
 from langlauf.domain.redact import clean_details, clean_message, clean_text, exception_text, without_paths
-from langlauf.domain.sentence import ERROR_TYPE, OWN_FACTS, sentence_meta, sentence_text
 
 #: A job is failed after its worker vanished this often: it may be the cause.
 MOST_LOST_LEASES = 10

@@ -12,7 +12,7 @@ from enum import StrEnum
 import msgspec
 
 from langlauf.domain.instant import SECOND, Instant, after, seconds_between
-from langlauf.domain.overview import EndedJob, Overview, StartedJob
+from langlauf.domain.read_models import EndedJob, Overview, StartedJob
 from langlauf.domain.state import Status
 
 

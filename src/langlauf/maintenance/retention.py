@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from langlauf.domain.retention import RetentionPolicy, RetentionReport
+from langlauf.domain.result import RetentionPolicy, RetentionReport
 from langlauf.store.protocol import Store
 from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.telemetry.metrics import RETIRED

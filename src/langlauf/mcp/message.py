@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 
+from langlauf.domain.provenance import Trace, read_trace
 from langlauf.domain.redact import clean_text
 from langlauf.domain.text import escaped
-from langlauf.domain.trace import Trace, read_trace
 from langlauf.mcp.protocol import (
     CAPABILITIES_KEY,
     CLIENT_KEY,

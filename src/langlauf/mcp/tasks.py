@@ -12,7 +12,7 @@ from langlauf.domain.eta import LONGEST_POLL
 from langlauf.domain.instant import after, seconds_between, to_text
 from langlauf.domain.job import JobRecord
 from langlauf.domain.read_models import JobView, fingerprint_of
-from langlauf.domain.retention import RetentionPolicy
+from langlauf.domain.result import RetentionPolicy
 from langlauf.domain.state import Status
 from langlauf.mcp.job_text import job_fields, status_sentence
 from langlauf.mcp.message import RpcRequest

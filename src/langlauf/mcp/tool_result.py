@@ -11,9 +11,8 @@ from langlauf.auth.caller import Caller
 from langlauf.domain.errors import PayloadGone
 from langlauf.domain.job import JobRecord
 from langlauf.domain.read_models import JobView
-from langlauf.domain.result import SMALL_PAYLOAD, PayloadSource
+from langlauf.domain.result import SMALL_PAYLOAD, PayloadSource, views_from
 from langlauf.domain.state import Status
-from langlauf.domain.view import views_from
 from langlauf.mcp.job_text import failure_sentence, job_fields, latest_uri, result_uri, status_sentence
 from langlauf.mcp.protocol import INTERNAL_ERROR, JOB_KEY, RpcError
 from langlauf.mcp.tools import JOB_STATUS, output_type

@@ -4,8 +4,7 @@ import base64
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from langlauf.domain.text import pointer_parts
-from langlauf.domain.view import (
+from langlauf.domain.result import (
     AnyView,
     ChartView,
     FileView,
@@ -14,6 +13,7 @@ from langlauf.domain.view import (
     MarkdownView,
     TableView,
 )
+from langlauf.domain.text import pointer_parts
 
 #: A model needs an excerpt; all rows are in the result.
 MOST_ROWS, MOST_COLUMNS, LONGEST_CELL = 20, 10, 80

@@ -16,7 +16,7 @@ from langlauf.domain.job import Accepted, CanceledBy, Duplicate, Replayed, Submi
 from langlauf.domain.outcome import CANCEL_MARGIN
 from langlauf.domain.read_models import CancelRequest, JobView
 from langlauf.domain.redact import clean_message
-from langlauf.domain.retention import HoldRequest, ResultGone
+from langlauf.domain.result import HoldRequest, ResultGone
 from langlauf.hints import Hints
 from langlauf.service.notify_options import NotifyValidator
 from langlauf.service.read import reads_for

@@ -17,8 +17,8 @@ from langlauf.domain.delivery import CHANNELS, DeliveryStatistics
 from langlauf.domain.errors import StoreError
 from langlauf.domain.health import WorkerStatus
 from langlauf.domain.instant import Instant, seconds_between
-from langlauf.domain.overview import Backlog, StoreUsage, largest_counts
-from langlauf.domain.pause import Pause
+from langlauf.domain.read_models import Backlog, StoreUsage, largest_counts
+from langlauf.domain.schedule import Pause
 from langlauf.service.request_limits import StreamSlots
 from langlauf.service.single_flight import CachedRead
 from langlauf.settings import Settings

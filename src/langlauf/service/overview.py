@@ -8,11 +8,10 @@ import msgspec
 from langlauf.auth.caller import Caller
 from langlauf.clock import Clock
 from langlauf.domain.access import Scope
-from langlauf.domain.failure_groups import MOST_FAILURES, FailedJob, FailureGroup, group_failures
-from langlauf.domain.health import Health, WorkerStatus, check_health, runnable_analyses
-from langlauf.domain.health_rules import SLOW_CANCEL
+from langlauf.domain.failure import MOST_FAILURES, FailedJob, FailureGroup, group_failures
+from langlauf.domain.health import SLOW_CANCEL, Health, WorkerStatus, check_health, runnable_analyses
 from langlauf.domain.instant import Instant, after
-from langlauf.domain.pause import ALL_ORGS
+from langlauf.domain.schedule import ALL_ORGS
 from langlauf.domain.statistics import OpsStatistics, TimeRange, ops_statistics
 from langlauf.service.pauses import Pauses
 from langlauf.service.single_flight import CachedRead

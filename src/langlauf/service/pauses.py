@@ -8,8 +8,8 @@ from langlauf.clock import Clock
 from langlauf.domain.access import Scope
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import JobRecord
-from langlauf.domain.pause import ALL_ORGS, Pause, PauseRequest, ResumeRequest, pause_of
 from langlauf.domain.redact import clean_message
+from langlauf.domain.schedule import ALL_ORGS, Pause, PauseRequest, ResumeRequest, pause_of
 from langlauf.problems import Problem, bad_request, forbidden
 from langlauf.service.single_flight import CachedRead
 from langlauf.store.protocol import Store

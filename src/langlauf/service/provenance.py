@@ -6,12 +6,11 @@ from typing import Any
 import msgspec
 
 from langlauf.analysis.payload import run_in_thread
-from langlauf.domain.code import CodeVersion
 from langlauf.domain.instant import Instant, to_text
 from langlauf.domain.job import JobRecord
+from langlauf.domain.provenance import CodeVersion, PastAttempt, TrailEntry, attempts_in, is_complete, sources_in
 from langlauf.domain.read_models import ResultView
 from langlauf.domain.redact import redact_json
-from langlauf.domain.trail import PastAttempt, TrailEntry, attempts_in, is_complete, sources_in
 from langlauf.store.protocol import JobReads, Store
 
 _NAMESPACE = "urn:langlauf:"

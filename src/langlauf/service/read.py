@@ -17,13 +17,13 @@ from langlauf.domain.delivery import (
 )
 from langlauf.domain.eta import TicketRange, poll_seconds
 from langlauf.domain.event import Event, FeedPage, FeedRequest
-from langlauf.domain.failure_groups import FailedJob
+from langlauf.domain.failure import FailedJob
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import JobRecord, Phase, phase
 from langlauf.domain.mail import MailMark
-from langlauf.domain.overview import EMPTY_OVERVIEW, Overview
-from langlauf.domain.pause import Pause
+from langlauf.domain.provenance import TrailEntry
 from langlauf.domain.read_models import (
+    EMPTY_OVERVIEW,
     EventLogPage,
     HistoryEntry,
     InboxPage,
@@ -31,15 +31,15 @@ from langlauf.domain.read_models import (
     JobFingerprint,
     JobView,
     KeptParts,
+    Overview,
     PageOfJobs,
     PastRun,
     ResultView,
     StatusView,
 )
 from langlauf.domain.result import PayloadSource, Snapshot
-from langlauf.domain.schedule import Schedule
+from langlauf.domain.schedule import Pause, Schedule
 from langlauf.domain.state import Status
-from langlauf.domain.trail import TrailEntry
 from langlauf.service.estimates import Estimates
 from langlauf.service.pauses import Pauses
 from langlauf.service.single_flight import BatchedReads

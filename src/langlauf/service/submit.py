@@ -9,7 +9,7 @@ from langlauf.analysis.code import code_version
 from langlauf.analysis.payload import is_small, run_in_thread
 from langlauf.analysis.registry import Analysis, Registry
 from langlauf.analysis.schema import InvalidInput, canonical_json, read_input
-from langlauf.analysis.wording import clean_label
+from langlauf.analysis.texts import clean_label
 from langlauf.auth.caller import Caller
 from langlauf.clock import Clock, new_id
 from langlauf.domain.delivery import Subscription
@@ -29,9 +29,9 @@ from langlauf.domain.job import (
     SubmitOutcome,
     payload_hash,
 )
+from langlauf.domain.provenance import Trace
 from langlauf.domain.state import Status
 from langlauf.domain.text import first_flaw
-from langlauf.domain.trace import Trace
 from langlauf.service.estimates import Estimates
 from langlauf.service.notify_options import NotifyOptions, NotifyValidator
 from langlauf.settings import Settings

@@ -6,9 +6,9 @@ from typing import Any, Literal, NamedTuple, Protocol
 import msgspec
 
 from langlauf.domain.access import ApiKey, HashedKey, KeyChanges
-from langlauf.domain.code import CodeVersion
 from langlauf.domain.health import DutySuccess, WorkerReport, WorkerStatus
 from langlauf.domain.instant import Instant
+from langlauf.domain.provenance import CodeVersion
 from langlauf.store.rows import json_text
 
 

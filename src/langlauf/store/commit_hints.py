@@ -8,7 +8,7 @@ from langlauf.domain.instant import seconds_between
 from langlauf.domain.job import Accepted, JobRecord, NewJob
 from langlauf.domain.outcome import Crashed, Released, Retry
 from langlauf.domain.read_models import CancelRequest, JobView, SweptJob
-from langlauf.domain.retention import HoldRequest
+from langlauf.domain.result import HoldRequest
 from langlauf.store.group_commit import Recording
 from langlauf.store.retention import RetireBatch
 

@@ -20,13 +20,13 @@ from langlauf.domain.delivery import (
 )
 from langlauf.domain.eta import QueueLoad, TicketRange
 from langlauf.domain.event import Event, FeedPage, FeedRequest
-from langlauf.domain.failure_groups import FailedJob
+from langlauf.domain.failure import FailedJob
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob, SubmitOutcome
 from langlauf.domain.mail import MailMark
-from langlauf.domain.overview import Backlog, Overview, StoreUsage
-from langlauf.domain.pause import Pause, PauseRequest, ResumeRequest
+from langlauf.domain.provenance import TrailEntry
 from langlauf.domain.read_models import (
+    Backlog,
     CancelRequest,
     EventLogPage,
     HistoryEntry,
@@ -36,18 +36,26 @@ from langlauf.domain.read_models import (
     JobView,
     KeptParts,
     MarkRead,
+    Overview,
     PageOfJobs,
     PastRun,
     QueueDepth,
     ResultView,
     StatusView,
+    StoreUsage,
     SweptJob,
 )
-from langlauf.domain.result import PayloadSource, ReferencedPayloads, Snapshot
-from langlauf.domain.retention import HoldRequest, ResultGone, RetentionPolicy, RetentionReport
-from langlauf.domain.schedule import Schedule
+from langlauf.domain.result import (
+    HoldRequest,
+    PayloadSource,
+    ReferencedPayloads,
+    ResultGone,
+    RetentionPolicy,
+    RetentionReport,
+    Snapshot,
+)
+from langlauf.domain.schedule import Pause, PauseRequest, ResumeRequest, Schedule
 from langlauf.domain.state import Status
-from langlauf.domain.trail import TrailEntry
 from langlauf.store.admin import AccessStore, DutyStore, OrgStore, WorkerStore
 from langlauf.store.blobs.large import LargePayloads
 from langlauf.store.blobs.owner import StoreIdentity

@@ -11,13 +11,13 @@ from importlib import resources
 import msgspec
 
 from langlauf.domain.access import ApiKey
-from langlauf.domain.code import CodeVersion
 from langlauf.domain.delivery import Notification
 from langlauf.domain.event import Event
 from langlauf.domain.health import WorkerReport
 from langlauf.domain.job import JobRecord
-from langlauf.domain.pause import Pause
+from langlauf.domain.provenance import CodeVersion
 from langlauf.domain.result import Snapshot
+from langlauf.domain.schedule import Pause
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)

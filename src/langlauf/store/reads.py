@@ -17,14 +17,14 @@ from langlauf.domain.delivery import (
 from langlauf.domain.errors import PayloadUnavailable
 from langlauf.domain.eta import TicketRange
 from langlauf.domain.event import Event
-from langlauf.domain.failure_groups import FailedJob
+from langlauf.domain.failure import FailedJob
 from langlauf.domain.instant import Instant
 from langlauf.domain.mail import MailMark
+from langlauf.domain.provenance import TrailEntry
 from langlauf.domain.read_models import JobView, KeptParts, ResultView, StatusView
 from langlauf.domain.result import SMALL_PAYLOAD, PayloadSource, Snapshot
 from langlauf.domain.schedule import Schedule
 from langlauf.domain.state import Status
-from langlauf.domain.trail import TrailEntry
 from langlauf.store.blobs.large import LargePayloads, is_blob
 from langlauf.store.blobs.payloads import unavailable
 from langlauf.store.bounded_scan import FIRST, LONGEST_MESSAGE, Position, unread_walk

@@ -14,7 +14,7 @@ import msgspec
 from langlauf.clock import monotonic
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.instant import SECOND, Instant
-from langlauf.domain.retention import RetentionCount, RetentionPolicy, RetentionReport
+from langlauf.domain.result import RetentionCount, RetentionPolicy, RetentionReport
 from langlauf.telemetry.log import LogEvent, log_event
 
 Kind = Literal["results", "events", "jobs"]

@@ -10,9 +10,8 @@ from langlauf.domain.access import ApiKey, Scope
 from langlauf.domain.delivery import Delivery, Subject, Subscription, WebhookEndpoint
 from langlauf.domain.event import Event, EventType
 from langlauf.domain.job import JOB_FIELDS, JobRecord
-from langlauf.domain.pause import Pause
 from langlauf.domain.read_models import JobView
-from langlauf.domain.schedule import SCHEDULE_FIELDS, Schedule
+from langlauf.domain.schedule import SCHEDULE_FIELDS, Pause, Schedule
 from langlauf.domain.state import Status
 
 _encode = msgspec.json.Encoder().encode

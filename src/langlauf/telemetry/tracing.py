@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from langlauf.domain.errors import SettingsError
-from langlauf.domain.trace import Trace, read_trace
+from langlauf.domain.provenance import Trace, read_trace
 from langlauf.version import VERSION
 
 if TYPE_CHECKING:

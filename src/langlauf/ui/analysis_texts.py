@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from langlauf.analysis.registry import Registry
-from langlauf.analysis.wording import Wording
+from langlauf.analysis.texts import Wording
 from langlauf.ui.language import Language
 
 _NO_WORDING = Wording()

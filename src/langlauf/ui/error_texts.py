@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from langlauf.analysis.wording import Wording, wording_of
+from langlauf.analysis.texts import Wording, wording_of
+from langlauf.domain.errors import ERROR_TYPE, SENTENCE
 from langlauf.domain.job import TOO_LATE, JobRecord
-from langlauf.domain.sentence import ERROR_TYPE, SENTENCE
 from langlauf.ui.analysis_texts import AnalysisWords
 from langlauf.ui.language import LANGUAGES, Language, load_language
 

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Raw
 
 from langlauf.domain.redact import MASK, is_secret_name, redact
-from langlauf.domain.view import Fact
+from langlauf.domain.result import Fact
 from langlauf.ui.analysis_texts import AnalysisWords
 from langlauf.ui.formatting import MAX_JSON_BYTES, UNKNOWN, in_words
 from langlauf.ui.views.raw_json import is_list, is_number, is_object, is_text, items, members, parse_raw, raw_text

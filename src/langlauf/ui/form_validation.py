@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 from markupsafe import Markup
 
-from langlauf.analysis.input_flaw import FlawCode, InputFlaw, flaw_of
-from langlauf.analysis.schema import InvalidInput
+from langlauf.analysis.schema import FlawCode, InputFlaw, InvalidInput, flaw_of
 from langlauf.api.requests import parse_json
 from langlauf.problems import Problem
 from langlauf.ui.form_fields import CHECKED, TYPED_KINDS, FieldKind, FormField

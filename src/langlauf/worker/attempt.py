@@ -14,7 +14,7 @@ from langlauf.analysis.registry import Analysis
 from langlauf.clock import monotonic
 from langlauf.domain.attempt import Checkpoint, Claim, Partial, Progress, WriteResult
 from langlauf.domain.errors import StaleAttempt, StoreUnavailable
-from langlauf.domain.trail import MOST_SOURCES, SOURCES, SOURCES_FULL, Source
+from langlauf.domain.provenance import MOST_SOURCES, SOURCES, SOURCES_FULL, Source
 from langlauf.settings import Settings
 from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.telemetry.tracing import TraceSpan, is_tracing, now_ns, record_span, start_span, trace_from

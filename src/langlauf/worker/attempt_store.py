@@ -7,13 +7,11 @@ from langlauf.analysis.payload import decode, run_in_thread
 from langlauf.analysis.registry import Analysis
 from langlauf.clock import Clock
 from langlauf.domain.attempt import ClaimBatch, ClaimRequest, Lease, LeaseRenewal, Write, WriteResult
-from langlauf.domain.code import CodeVersion
-from langlauf.domain.errors import LanglaufError, PayloadUnavailable, TransientError
+from langlauf.domain.errors import LanglaufError, PayloadUnavailable, TransientError, error_saying
 from langlauf.domain.health import WorkerReport
 from langlauf.domain.instant import Instant
+from langlauf.domain.provenance import CodeVersion, TrailEntry
 from langlauf.domain.read_models import JobView, PastRun, ResultView
-from langlauf.domain.sentence import error_saying
-from langlauf.domain.trail import TrailEntry
 
 #: Bounds of the search: inputs compared per step, and steps.
 RUNS_AT_ONCE = 50

@@ -14,9 +14,8 @@ from langlauf.analysis.payload import LARGE_TEXT, encode_result, is_small, run_i
 from langlauf.analysis.registry import Analysis, reference_to
 from langlauf.clock import new_id
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
-from langlauf.domain.errors import StaleAttempt
+from langlauf.domain.errors import StaleAttempt, sentence_meta, sentence_text
 from langlauf.domain.outcome import Completed, Crashed, Failed, Failure
-from langlauf.domain.sentence import sentence_meta, sentence_text
 from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.telemetry.metrics import ABANDONED
 from langlauf.worker.attempt import RunningAttempt, StopReason

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import msgspec
 
-from langlauf.domain.errors import AnalysisError, TransientError
+from langlauf.domain.errors import ERROR_TYPE, OWN_FACTS, AnalysisError, TransientError, sentence_meta, sentence_text
+from langlauf.domain.failure import LED_TO, LIBRARY_FRAMES, LIBRARY_FRAMES_TO_THE_LAST, ONLY_LIBRARY_FRAMES
 from langlauf.domain.outcome import Failure, classify
 from langlauf.domain.redact import clean_tail, clean_text, exception_text
-from langlauf.domain.sentence import ERROR_TYPE, OWN_FACTS, sentence_meta, sentence_text
-from langlauf.domain.stack_trace import LED_TO, LIBRARY_FRAMES, LIBRARY_FRAMES_TO_THE_LAST, ONLY_LIBRARY_FRAMES
 
 _LONGEST_TRACE = 8_000
 _LONGEST_NAME = 200

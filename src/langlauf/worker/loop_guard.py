@@ -22,9 +22,8 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from langlauf.clock import monotonic
 from langlauf.domain.attempt import Lease
-from langlauf.domain.errors import AnalysisError
+from langlauf.domain.errors import AnalysisError, error_saying
 from langlauf.domain.outcome import Crashed
-from langlauf.domain.sentence import error_saying
 
 T = TypeVar("T")
 #: Job and attempt, set in the context of an attempt, and thereby in every task that its code starts.

@@ -11,7 +11,7 @@ from langlauf.analysis.payload import decode, run_in_thread
 from langlauf.clock import monotonic
 from langlauf.domain.attempt import Checkpoint, Progress
 from langlauf.domain.errors import LanglaufError
-from langlauf.domain.trail import Source
+from langlauf.domain.provenance import Source
 from langlauf.worker.failure import error_from
 from langlauf.worker.processes.child_protocol import (
     FromChild,

@@ -28,13 +28,12 @@ from langlauf.domain.attempt import (
     Write,
     WriteResult,
 )
-from langlauf.domain.code import CodeVersion
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.health import WorkerReport
 from langlauf.domain.instant import Instant
 from langlauf.domain.outcome import Completed, Released
+from langlauf.domain.provenance import CodeVersion, TrailEntry
 from langlauf.domain.read_models import JobView, PastRun, ResultView
-from langlauf.domain.trail import TrailEntry
 from langlauf.hints import Hints
 from langlauf.worker.attempt_store import AttemptReads
 from langlauf.worker.process_protocol import (

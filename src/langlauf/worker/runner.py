@@ -11,7 +11,15 @@ import msgspec
 from langlauf.analysis.registry import Analysis
 from langlauf.clock import Clock, draw, monotonic, new_id
 from langlauf.domain.attempt import Lease
-from langlauf.domain.errors import PermanentError, RetryHint, StoreError, StoreUnavailable
+from langlauf.domain.errors import (
+    PermanentError,
+    RetryHint,
+    StoreError,
+    StoreUnavailable,
+    error_saying,
+    sentence_meta,
+    sentence_text,
+)
 from langlauf.domain.instant import seconds_between
 from langlauf.domain.outcome import (
     Canceled,
@@ -24,7 +32,6 @@ from langlauf.domain.outcome import (
     after_failure,
     after_timeout,
 )
-from langlauf.domain.sentence import error_saying, sentence_meta, sentence_text
 from langlauf.domain.state import Status
 from langlauf.settings import Settings
 from langlauf.telemetry.log import TRACE, LogEvent, log_event, log_store_failure

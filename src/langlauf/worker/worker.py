@@ -12,8 +12,8 @@ from langlauf.analysis.registry import Registry
 from langlauf.background import BackgroundLoop
 from langlauf.clock import Clock, monotonic, new_id
 from langlauf.domain.attempt import Claim, ClaimBatch, ClaimRequest
-from langlauf.domain.code import CodeVersion
 from langlauf.domain.errors import SettingsError
+from langlauf.domain.provenance import CodeVersion
 from langlauf.hints import Hints
 from langlauf.settings import Settings
 from langlauf.telemetry.log import LogEvent, log_event, log_store_failure

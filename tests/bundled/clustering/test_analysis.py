@@ -13,7 +13,7 @@ from langlauf.analysis.payload import encode, encode_views
 from langlauf.bundled.clustering import clustering
 from langlauf.bundled.clustering.analysis import best_of, elbow
 from langlauf.domain.errors import PermanentError
-from langlauf.domain.view import ChartView, FileView, TableView
+from langlauf.domain.result import ChartView, FileView, TableView
 from tests.bundled.conftest import RecordingJob, shown_or_code
 
 _LARGEST = 64 * 1024 * 1024

@@ -14,7 +14,7 @@ from langlauf.bundled.ontology import ontology
 from langlauf.bundled.ontology.comparison import MOST_LISTED, OTHERS
 from langlauf.bundled.ontology.obo import index_from
 from langlauf.domain.errors import PermanentError
-from langlauf.domain.view import ChartView, MarkdownView, TableView
+from langlauf.domain.result import ChartView, MarkdownView, TableView
 from tests.bundled.conftest import RecordingJob, shown_or_code
 from tests.bundled.ontology.documents import AFTER, BEFORE, large
 from tests.support.tiers import at_scale

@@ -15,7 +15,7 @@ from langlauf.bundled.address.analysis import Mode, stages_of
 from langlauf.bundled.address.context import StageContext
 from langlauf.bundled.address.data import DEFAULT_TABLE
 from langlauf.bundled.address.gazetteer import Gazetteer, load
-from langlauf.domain.view import View, views_from
+from langlauf.domain.result import View, views_from
 
 Item = TypeVar("Item")
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from langlauf.analysis.payload import encode_views
 from langlauf.bundled.address.geometry import distance_km, ring
 from langlauf.bundled.address.views import rank_chart, surroundings_map, views
-from langlauf.domain.view import TableView, views_from
+from langlauf.domain.result import TableView, views_from
 
 Analyse = Callable[..., dict[str, Any]]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from langlauf.domain.failure_groups import FailedJob, counts_over_time, group_failures, message_pattern
+from langlauf.domain.failure import FailedJob, counts_over_time, group_failures, message_pattern
 
 
 def failure(job_id: str, message: str, *, code: str = "internal", analysis: str = "survey", at: int = 1) -> FailedJob:

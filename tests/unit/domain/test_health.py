@@ -3,13 +3,16 @@
 from typing import Any
 
 from langlauf.domain.health import (
+    LONG_WAIT,
+    MIN_ENDED,
+    OPS_RULES,
+    Severity,
     WorkerReport,
     WorkerStatus,
     check_health,
 )
-from langlauf.domain.health_rules import LONG_WAIT, MIN_ENDED, OPS_RULES, Severity
 from langlauf.domain.instant import after
-from langlauf.domain.overview import Overview, WaitingJobs
+from langlauf.domain.read_models import Overview, WaitingJobs
 from langlauf.domain.statistics import OpsStatistics
 from tests.unit.domain.test_statistics import NOW, ended, look, made, underway
 

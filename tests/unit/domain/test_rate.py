@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langlauf.domain.rate import Rate, RateStatus, read_rate, take_one
+from langlauf.domain.access import Rate, RateStatus, read_rate, take_one
 
 RATES = st.builds(Rate, st.integers(1, 200), st.integers(1, 100))
 PAUSES = st.lists(st.floats(0, 20), min_size=1, max_size=60)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langlauf.domain.instant import SECOND, after
-from langlauf.domain.overview import EMPTY_OVERVIEW, EndedJob, Overview, StartedJob, WaitingJobs, truncated_overview
+from langlauf.domain.read_models import EMPTY_OVERVIEW, EndedJob, Overview, StartedJob, WaitingJobs, truncated_overview
 from langlauf.domain.statistics import (
     OpsStatistics,
     Percentiles,

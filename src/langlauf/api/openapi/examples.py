@@ -14,8 +14,8 @@ from langlauf.domain.event import ActorType, CloudEvent, EventType
 from langlauf.domain.event import cloud_event as outbound_event
 from langlauf.domain.instant import from_text
 from langlauf.domain.job import VISIBLE_FIELDS, Phase, field_defaults
+from langlauf.domain.result import Column, MarkdownView, TableView
 from langlauf.domain.state import Status
-from langlauf.domain.view import Column, MarkdownView, TableView
 
 JOB_ID = "01a1e22d-5758-78bb-9977-e0f332d3442e"
 RESULT_ID = "01a1e22d-5d4a-7315-b2be-1452b21b2aa4"

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from langlauf.domain.view import Fact
+from langlauf.domain.result import Fact
 
 FACTS: Final = (
     Fact(key="place", label="Place"),

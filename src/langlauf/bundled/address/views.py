@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from langlauf.bundled.address.basic_stages import RADII_KM
 from langlauf.bundled.address.geometry import ring
-from langlauf.domain.view import AnyView, ChartView, Column, MapView, TableView
+from langlauf.domain.result import AnyView, ChartView, Column, MapView, TableView
 
 Results = dict[str, Any]
 

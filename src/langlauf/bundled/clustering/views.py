@@ -4,7 +4,7 @@ import csv
 from io import StringIO
 from typing import Any
 
-from langlauf.domain.view import AnyView, ChartView, Column, FileView, MarkdownView, TableView
+from langlauf.domain.result import AnyView, ChartView, Column, FileView, MarkdownView, TableView
 
 Result = dict[str, Any]
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from langlauf.bundled.dependency import MISSING_PACKAGE, MISSING_PACKAGE_GERMAN
-from langlauf.domain.view import Fact
+from langlauf.domain.result import Fact
 
 FACTS: Final = (
     Fact(key="ontology", label="Ontology"),

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from langlauf.bundled.ontology.comparison import KINDS
-from langlauf.domain.view import AnyView, ChartView, Column, MarkdownView, TableView
+from langlauf.domain.result import AnyView, ChartView, Column, MarkdownView, TableView
 
 Result = dict[str, Any]
 

@@ -7,9 +7,9 @@ from msgspec import structs
 
 from langlauf.clock import new_secret
 from langlauf.domain.access import ApiKey, HashedKey, KeyChanges
-from langlauf.domain.code import CodeVersion
 from langlauf.domain.health import SILENT_KEPT_SECONDS, DutySuccess, WorkerReport, WorkerStatus
 from langlauf.domain.instant import Instant, after
+from langlauf.domain.provenance import CodeVersion
 from langlauf.store.admin import KNOWN_AS, RecordOwner, SessionEnd, worker_from, worker_values
 from langlauf.store.postgres.batch import storable_or_none
 from langlauf.store.postgres.connection import DatabaseConnection

@@ -31,11 +31,19 @@ from langlauf.domain.health import WRITE_PROBE
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.job import JobRecord, NewJob, SubmitOutcome
 from langlauf.domain.outcome import CANCEL_MARGIN, MOST_LOST_LEASES, Completed
-from langlauf.domain.overview import Backlog, Overview, StoreUsage
-from langlauf.domain.pause import Pause, PauseRequest, ResumeRequest
-from langlauf.domain.read_models import CancelRequest, JobFingerprint, JobView, MarkRead, QueueDepth, SweptJob
-from langlauf.domain.result import ReferencedPayloads
-from langlauf.domain.retention import HoldRequest, ResultGone, RetentionPolicy, RetentionReport
+from langlauf.domain.read_models import (
+    Backlog,
+    CancelRequest,
+    JobFingerprint,
+    JobView,
+    MarkRead,
+    Overview,
+    QueueDepth,
+    StoreUsage,
+    SweptJob,
+)
+from langlauf.domain.result import HoldRequest, ReferencedPayloads, ResultGone, RetentionPolicy, RetentionReport
+from langlauf.domain.schedule import Pause, PauseRequest, ResumeRequest
 from langlauf.domain.state import Status
 from langlauf.hints import Hints
 from langlauf.store.admin import AccessStore, DutyStore, OrgStore, WorkerStore

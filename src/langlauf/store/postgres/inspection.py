@@ -7,7 +7,7 @@ from typing import Any
 from langlauf.clock import SystemClock, monotonic
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.instant import Instant, after
-from langlauf.domain.overview import WaitingJobs
+from langlauf.domain.read_models import WaitingJobs
 from langlauf.domain.result import ReferencedPayloads
 from langlauf.store.blobs.owner import StoreIdentity
 from langlauf.store.migrate import migrations_in

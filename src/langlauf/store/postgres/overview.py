@@ -7,18 +7,19 @@ from typing import Any, Literal
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.eta import Lane, QueueLoad, RunProgress
 from langlauf.domain.instant import Instant
-from langlauf.domain.overview import (
+from langlauf.domain.read_models import (
     MOST_QUEUES,
     MOST_RETRYING,
     Backlog,
     EndedJob,
+    JobFingerprint,
     Overview,
+    QueueDepth,
     StartedJob,
     StoreUsage,
     WaitingJobs,
     truncated_overview,
 )
-from langlauf.domain.read_models import JobFingerprint, QueueDepth
 from langlauf.domain.result import ReferencedPayloads
 from langlauf.store.group_commit import GroupCommit
 from langlauf.store.migrate import migrations_in

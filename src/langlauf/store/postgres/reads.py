@@ -18,7 +18,6 @@ from langlauf.domain.event import (
     FeedRequest,
 )
 from langlauf.domain.instant import Instant
-from langlauf.domain.overview import Overview
 from langlauf.domain.read_models import (
     EventLogPage,
     HistoryEntry,
@@ -26,6 +25,7 @@ from langlauf.domain.read_models import (
     InboxRecord,
     JobFilter,
     JobView,
+    Overview,
     PageOfJobs,
     PastRun,
     ResultView,

@@ -17,6 +17,7 @@ from langlauf.domain.attempt import (
     stored_percent,
     write_result,
 )
+from langlauf.domain.errors import SENTENCE
 from langlauf.domain.instant import after
 from langlauf.domain.job import INLINE_REF, JobRecord
 from langlauf.domain.outcome import (
@@ -28,7 +29,6 @@ from langlauf.domain.outcome import (
     Failed,
     Retry,
 )
-from langlauf.domain.sentence import SENTENCE
 from langlauf.domain.state import Status
 from langlauf.store.group_commit import Recording
 from langlauf.store.postgres.batch import key_of, name_unless_uuid, packed

@@ -8,9 +8,9 @@ import msgspec
 
 from langlauf.clock import new_secret
 from langlauf.domain.access import ApiKey, HashedKey, KeyChanges
-from langlauf.domain.code import CodeVersion
 from langlauf.domain.health import SILENT_KEPT_SECONDS, DutySuccess, WorkerReport, WorkerStatus
 from langlauf.domain.instant import Instant, after
+from langlauf.domain.provenance import CodeVersion
 from langlauf.store.admin import KEYS, KNOWN_AS, RecordOwner, SessionEnd, worker_from, worker_values
 from langlauf.store.rows import key_from, scopes_text
 from langlauf.store.sqlite.batch import StoreComponent

@@ -9,9 +9,9 @@ from msgspec import structs
 
 from langlauf.domain.attempt import ClaimRequest
 from langlauf.domain.job import NewJob
-from langlauf.domain.pause import Pause, PauseRequest, ResumeRequest
 from langlauf.domain.read_models import CancelRequest, JobView, MarkRead
-from langlauf.domain.retention import HoldRequest, ResultGone
+from langlauf.domain.result import HoldRequest, ResultGone
+from langlauf.domain.schedule import Pause, PauseRequest, ResumeRequest
 from langlauf.store.group_commit import Recording
 from langlauf.store.retention import RetireBatch
 from langlauf.store.rows import pause_from

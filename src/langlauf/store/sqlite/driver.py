@@ -14,11 +14,19 @@ from langlauf.domain.errors import Overloaded, StoreError, StoreUnavailable
 from langlauf.domain.eta import QueueLoad
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob, SubmitOutcome
-from langlauf.domain.overview import Backlog, Overview, StoreUsage
-from langlauf.domain.pause import Pause, PauseRequest, ResumeRequest
-from langlauf.domain.read_models import CancelRequest, JobFingerprint, JobView, MarkRead, QueueDepth, SweptJob
-from langlauf.domain.result import ReferencedPayloads
-from langlauf.domain.retention import HoldRequest, ResultGone, RetentionPolicy, RetentionReport
+from langlauf.domain.read_models import (
+    Backlog,
+    CancelRequest,
+    JobFingerprint,
+    JobView,
+    MarkRead,
+    Overview,
+    QueueDepth,
+    StoreUsage,
+    SweptJob,
+)
+from langlauf.domain.result import HoldRequest, ReferencedPayloads, ResultGone, RetentionPolicy, RetentionReport
+from langlauf.domain.schedule import Pause, PauseRequest, ResumeRequest
 from langlauf.hints import Hints
 from langlauf.store.blobs.large import LargePayloads
 from langlauf.store.blobs.owner import StoreIdentity

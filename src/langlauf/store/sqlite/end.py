@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langlauf.domain.attempt import Lease
+from langlauf.domain.errors import SENTENCE
 from langlauf.domain.eta import full_run_seconds
 from langlauf.domain.event import ActorType, EventType
 from langlauf.domain.instant import after, to_text
 from langlauf.domain.outcome import Canceled, Completed, Crashed, Failed, Lost, Outcome, Released, Retry, after_crash
 from langlauf.domain.read_models import CancelRequest, JobView
-from langlauf.domain.sentence import SENTENCE
 from langlauf.store.rows import json_text
 from langlauf.store.sqlite.transaction import Key, Row, Transaction
 

@@ -10,7 +10,7 @@ import apsw
 from langlauf.clock import SystemClock, machine_time
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.instant import Instant
-from langlauf.domain.overview import WaitingJobs
+from langlauf.domain.read_models import WaitingJobs
 from langlauf.domain.result import ReferencedPayloads
 from langlauf.store.blobs.owner import StoreIdentity
 from langlauf.store.migrate import migrations_in

@@ -10,7 +10,7 @@ import apsw
 
 from langlauf.domain.eta import Lane, QueueLoad, RunProgress
 from langlauf.domain.instant import Instant
-from langlauf.domain.overview import (
+from langlauf.domain.read_models import (
     MOST_QUEUES,
     MOST_RETRYING,
     Backlog,

@@ -12,9 +12,9 @@ import msgspec
 
 from langlauf.domain.health import DutySuccess, WorkerStatus
 from langlauf.domain.instant import Instant
-from langlauf.domain.overview import EndedJob, StartedJob, WaitingJobs
-from langlauf.domain.pause import Pause
+from langlauf.domain.read_models import EndedJob, StartedJob, WaitingJobs
 from langlauf.domain.result import ReferencedPayloads
+from langlauf.domain.schedule import Pause
 from langlauf.store.admin import worker_from
 from langlauf.store.blobs.names import IDENTITY, store_name
 from langlauf.store.blobs.owner import INSTANCE, OwnerMark, StoreIdentity, mark_of

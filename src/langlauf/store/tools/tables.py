@@ -2,13 +2,12 @@
 
 from typing import NamedTuple
 
-from langlauf.domain.code import CodeVersion
 from langlauf.domain.delivery import DeliveryAttempt, Notification
 from langlauf.domain.event import Event
 from langlauf.domain.job import JobRecord
-from langlauf.domain.pause import Pause
+from langlauf.domain.provenance import CodeVersion
 from langlauf.domain.result import Snapshot
-from langlauf.domain.schedule import SCHEDULE_FIELDS
+from langlauf.domain.schedule import SCHEDULE_FIELDS, Pause
 
 
 class Table(NamedTuple):

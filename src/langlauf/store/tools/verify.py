@@ -10,12 +10,11 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from langlauf.domain.code import DERIVED, CodeVersion, derived_version
 from langlauf.domain.errors import PayloadUnavailable
 from langlauf.domain.instant import SECOND, Instant
 from langlauf.domain.job import FREE_TEXT_FIELDS, JobRecord, payload_hash
+from langlauf.domain.provenance import DERIVED, CodeVersion, Source, derived_version
 from langlauf.domain.redact import redact
-from langlauf.domain.trail import Source
 from langlauf.store.blobs.names import folder_of
 from langlauf.store.queries import parse
 from langlauf.store.rows import job_from

@@ -8,11 +8,10 @@ from starlette.responses import Response
 from langlauf.api.context import ApiContext
 from langlauf.api.wire import trace_of
 from langlauf.auth.caller import Caller
-from langlauf.domain.failure_groups import PLACEHOLDER, FailureGroup, counts_over_time
+from langlauf.domain.errors import SENTENCE
+from langlauf.domain.failure import PLACEHOLDER, CodePlace, FailureGroup, counts_over_time, read_cause
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.job import JobRecord
-from langlauf.domain.sentence import SENTENCE
-from langlauf.domain.stack_trace import CodePlace, read_cause
 from langlauf.problems import not_found
 from langlauf.service.control import MOST_AT_ONCE, repeat_many
 from langlauf.service.overview import FailureReport, failure_report

@@ -12,12 +12,12 @@ from langlauf.api.wire import trace_of
 from langlauf.auth.caller import Caller
 from langlauf.domain.delivery import Notification, Subscription
 from langlauf.domain.event import Event
+from langlauf.domain.failure import ErrorCause, read_cause
 from langlauf.domain.instant import seconds_between
 from langlauf.domain.job import Accepted, Duplicate, JobRecord, QueueFull, Replayed, SubmitOutcome
 from langlauf.domain.mail import masked_mail_address
 from langlauf.domain.read_models import JobView
 from langlauf.domain.result import Snapshot, StoredResult
-from langlauf.domain.stack_trace import ErrorCause, read_cause
 from langlauf.domain.state import Status
 from langlauf.problems import not_found
 from langlauf.service.control import HasEnded, NotCancelable, NotTerminal

@@ -11,8 +11,8 @@ from langlauf.domain.eta import ProgressStep, RemainingRange, progress_steps, re
 from langlauf.domain.event import Event
 from langlauf.domain.instant import Instant, after, seconds_between
 from langlauf.domain.job import JobRecord
-from langlauf.domain.pause import Pause
 from langlauf.domain.read_models import JobView
+from langlauf.domain.schedule import Pause
 from langlauf.domain.state import STARTED, Status
 from langlauf.service.read import DerivedFields
 from langlauf.settings import Settings

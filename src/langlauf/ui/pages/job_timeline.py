@@ -7,10 +7,10 @@ import msgspec
 from starlette.requests import Request
 
 from langlauf.api.parameters import choice_parameter
+from langlauf.domain.errors import SENTENCE
 from langlauf.domain.event import Event, EventType
 from langlauf.domain.instant import SECOND, Instant, seconds_between
 from langlauf.domain.job import JobRecord
-from langlauf.domain.sentence import SENTENCE
 from langlauf.ui.formatting import event_payload
 
 SpanKind = Literal["waiting", "attempt", "backoff"]

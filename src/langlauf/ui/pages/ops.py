@@ -15,14 +15,17 @@ from langlauf.api.context import ApiContext
 from langlauf.auth.caller import Caller, is_valid_name
 from langlauf.domain.access import Scope
 from langlauf.domain.health import (
+    FAILURES,
+    LONG_WAIT,
+    MIN_ENDED,
     MISSED_REPORTS,
+    SLOW_CANCEL,
     Health,
     HealthFinding,
     WorkerStatus,
 )
-from langlauf.domain.health_rules import FAILURES, LONG_WAIT, MIN_ENDED, SLOW_CANCEL
 from langlauf.domain.instant import Instant, from_text, seconds_between
-from langlauf.domain.pause import ALL_ORGS, Pause
+from langlauf.domain.schedule import ALL_ORGS, Pause
 from langlauf.domain.statistics import OpsStatistics, TimeRange
 from langlauf.problems import bad_request, forbidden
 from langlauf.service.overview import OpsFigures

@@ -13,11 +13,10 @@ from langlauf.api.results import LATEST, REQUESTED, expired
 from langlauf.auth.caller import Caller
 from langlauf.domain.instant import seconds_between
 from langlauf.domain.job import JobRecord
+from langlauf.domain.provenance import is_complete, sources_in
 from langlauf.domain.read_models import JobView, ResultView
 from langlauf.domain.redact import redact_json
-from langlauf.domain.result import Snapshot
-from langlauf.domain.retention import ResultGone
-from langlauf.domain.trail import is_complete, sources_in
+from langlauf.domain.result import ResultGone, Snapshot
 from langlauf.problems import not_found
 from langlauf.service.provenance import citation
 from langlauf.service.read import CallerReads

@@ -12,8 +12,7 @@ from langlauf.api.context import ApiContext
 from langlauf.auth.caller import Caller
 from langlauf.domain.job import JobRecord
 from langlauf.domain.redact import is_secret_name
-from langlauf.domain.result import StoredResult
-from langlauf.domain.view import Column
+from langlauf.domain.result import Column, StoredResult
 from langlauf.problems import not_found
 from langlauf.service.read import CallerReads
 from langlauf.ui.analysis_texts import AnalysisWords

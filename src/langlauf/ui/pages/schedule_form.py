@@ -5,8 +5,7 @@ from typing import Any, get_args
 
 from msgspec.structs import replace
 
-from langlauf.analysis.input_flaw import FlawCode
-from langlauf.analysis.schema import InvalidInput, read_input
+from langlauf.analysis.schema import FlawCode, InvalidInput, read_input
 from langlauf.api.request_schemas import CreateScheduleBody
 from langlauf.api.schedules import new_schedule
 from langlauf.auth.caller import Caller

@@ -10,8 +10,7 @@ from langlauf.api.parameters import int_parameter
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.job import JobRecord
 from langlauf.domain.read_models import ResultView
-from langlauf.domain.result import Snapshot, StoredResult
-from langlauf.domain.retention import RetentionPolicy
+from langlauf.domain.result import RetentionPolicy, Snapshot, StoredResult
 from langlauf.domain.state import Status
 from langlauf.problems import Problem, bad_request, not_found
 from langlauf.service.read import CallerReads

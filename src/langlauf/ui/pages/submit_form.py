@@ -9,9 +9,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from langlauf.analysis.input_flaw import FlawCode
 from langlauf.analysis.registry import Analysis, Registry
-from langlauf.analysis.schema import InvalidInput
+from langlauf.analysis.schema import FlawCode, InvalidInput
 from langlauf.api.context import ApiContext
 from langlauf.api.openapi.schema import required_example
 from langlauf.api.submit_request import read_submit_request

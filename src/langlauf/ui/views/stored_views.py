@@ -8,8 +8,7 @@ from itertools import islice
 import msgspec
 from msgspec import Raw
 
-from langlauf.domain.result import StoredResult
-from langlauf.domain.view import Column
+from langlauf.domain.result import Column, StoredResult
 from langlauf.ui.views.raw_json import (
     NULL,
     all_numbers,

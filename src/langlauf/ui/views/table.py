@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from langlauf.domain.view import Column
+from langlauf.domain.result import Column
 from langlauf.ui.analysis_texts import AnalysisWords
 from langlauf.ui.facts import is_counted
 from langlauf.ui.formatting import MAX_JSON_BYTES, in_words

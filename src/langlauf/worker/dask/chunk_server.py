@@ -15,8 +15,8 @@ import msgspec
 from distributed import Worker, get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
+from langlauf.domain.errors import sentence_meta, sentence_text
 from langlauf.domain.outcome import Failure
-from langlauf.domain.sentence import sentence_meta, sentence_text
 from langlauf.settings import BY_NAME
 from langlauf.settings_values import read_variables
 from langlauf.telemetry.log import ensure_log_handler

@@ -17,8 +17,7 @@ from distributed.client import ClosedClientError, FutureCancelledError
 from langlauf.analysis.payload import LARGE_TEXT, run_in_thread
 from langlauf.analysis.registry import reference_to
 from langlauf.clock import new_id
-from langlauf.domain.errors import AnalysisError, PermanentError, StaleAttempt, TransientError
-from langlauf.domain.sentence import error_saying
+from langlauf.domain.errors import AnalysisError, PermanentError, StaleAttempt, TransientError, error_saying
 from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.worker.dask.chunk_server import (
     ChunkCall,

@@ -32,10 +32,9 @@ from langlauf.analysis.plain_job import PlainJob, finished
 from langlauf.analysis.registry import resolve
 from langlauf.analysis.schema import input_type
 from langlauf.domain.attempt import Checkpoint, Partial, Progress
-from langlauf.domain.errors import AnalysisError, StaleAttempt
+from langlauf.domain.errors import AnalysisError, StaleAttempt, error_saying
 from langlauf.domain.outcome import Failure
-from langlauf.domain.sentence import error_saying
-from langlauf.domain.trail import Source
+from langlauf.domain.provenance import Source
 from langlauf.worker import processes
 from langlauf.worker.failure import error_from, failure_of
 from langlauf.worker.processes.child_protocol import (

@@ -12,7 +12,7 @@ import msgspec
 from langlauf.analysis.payload import LARGE_TEXT, run_in_thread
 from langlauf.domain.instant import Instant
 from langlauf.domain.outcome import Failure
-from langlauf.domain.trail import Source
+from langlauf.domain.provenance import Source
 
 _LENGTH = struct.Struct("!Q")
 _NOTHING = msgspec.Raw(b"null")

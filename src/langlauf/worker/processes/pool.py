@@ -11,8 +11,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from langlauf.analysis.registry import Registry, reference_to, resolve
-from langlauf.domain.errors import LanglaufError, RegistrationError, TransientError
-from langlauf.domain.sentence import error_saying
+from langlauf.domain.errors import LanglaufError, RegistrationError, TransientError, error_saying
 from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.worker.processes.child_protocol import ApplicationLoaded, ChildStream, LoadApplication
 from langlauf.worker.processes.process import ChildProcess, OutputLog, ProcessDied

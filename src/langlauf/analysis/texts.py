@@ -1,4 +1,4 @@
-"""What people read of an analysis: its title, the label of a job, the facts of a result, and all of it by language."""
+"""What people read of an analysis: its title, the label of a job, the facts of a result, and translations of them."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +10,7 @@ import msgspec
 from langlauf.domain.errors import RegistrationError
 from langlauf.domain.job import LONGEST_LABEL
 from langlauf.domain.redact import clean_text, is_secret_name
-from langlauf.domain.view import Fact
+from langlauf.domain.result import Fact
 
 _LONGEST_TITLE = 120
 #: Of a list so many values are part of a label, and of a text so many characters.

@@ -1,11 +1,7 @@
-"""The trail of a job: what its record keeps about how its result came about, beside its fields.
-
-Sources that its function declared, and the attempts before the last one. They are rows among the job's chunks, under
-keys that no analysis may use: so they are written under the lease, copied, exported and removed like chunks, and kept
-as long as the job, while its log is not.
-"""
+"""How a result came about: the code that ran its job, the trail that the record keeps, and the trace of the request."""
 
 import hashlib
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -13,6 +9,42 @@ import msgspec
 
 from langlauf.domain.instant import Instant
 from langlauf.domain.redact import clean_text
+
+#: How a version begins that stands for a declared one.
+DERIVED = "code-"
+_KEY_BYTES = 6
+
+
+class CodeVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """An analysis as one host runs it."""
+
+    analysis: str
+    #: as declared, else derived from the hash of the code and the version of its package
+    version: str
+    #: SHA-256 of the function's source
+    code_hash: str
+    #: name and version of the distribution that has the function
+    package: str | None
+    langlauf: str
+    python: str
+    host: str
+
+    @property
+    def key(self) -> int:
+        """A number made from all of it: the same in every store, so that copies need no translation."""
+        digest = hashlib.sha256(msgspec.json.encode(self)).digest()
+        return int.from_bytes(digest[:_KEY_BYTES], "big")
+
+
+def derived_version(code_hash: str, package: str | None) -> str:
+    """Return the version of an analysis that declares none."""
+    return DERIVED + hashlib.sha256(f"{code_hash} {package or ''}".encode()).hexdigest()[:16]
+
+
+# -- trail of a job ----------------------------------------------------------------------------------------------------
+# Sources that its function declared, and the attempts before the last one. They are rows among the job's chunks, under
+# keys that no analysis may use: so they are written under the lease, copied, exported and removed like chunks, and kept
+# as long as the job, while its log is not.
 
 #: Keys of a trail begin with this.
 TRAIL = "langlauf:"
@@ -108,3 +140,48 @@ def attempts_in(trail: Sequence[TrailEntry]) -> list[PastAttempt]:
 
 def _by_time(entry: TrailEntry) -> Instant:
     return entry.created_at
+
+
+# -- W3C trace context -------------------------------------------------------------------------------------------------
+
+#: Version, trace id, parent span id, flags. A later version may have more fields.
+_PARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
+_NO_VERSION = "ff"
+_OURS = "00"
+#: Sampled, and random trace id. Unknown flags are not passed on.
+_KNOWN_FLAGS = 0b11
+_LONGEST_STATE = 512
+_MOST_MEMBERS = 32
+_MEMBER = re.compile(r"[a-z0-9][a-z0-9_*/@-]{0,255}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]")
+
+
+class Trace(msgspec.Struct, frozen=True):
+    """The trace context of a caller, in the form in which it is passed on."""
+
+    trace_id: str
+    traceparent: str
+    #: opaque data of tracing systems
+    tracestate: str | None = None
+
+
+def read_trace(parents: Sequence[str], states: Sequence[str] = ()) -> Trace | None:
+    """Return the trace context in the headers, or None if there is none or it is malformed."""
+    match = _PARENT.fullmatch(parents[0].strip()) if len(parents) == 1 else None
+    if match is None:
+        return None
+    version, trace_id, span_id, flags, more = match.groups()
+    if version == _NO_VERSION or (version == _OURS and more) or not (trace_id.strip("0") and span_id.strip("0")):
+        return None
+    parent = f"{_OURS}-{trace_id}-{span_id}-{int(flags, 16) & _KNOWN_FLAGS:02x}"
+    return Trace(trace_id, parent, _state(",".join(states)))
+
+
+def _state(text: str) -> str | None:
+    """Return the list without the oldest members that do not fit, which are last; None if any is malformed."""
+    members = [member.strip() for member in text.split(",") if member.strip()]
+    names = {member.partition("=")[0] for member in members}
+    if len(members) > _MOST_MEMBERS or len(names) < len(members) or not all(map(_MEMBER.fullmatch, members)):
+        return None
+    while len(",".join(members)) > _LONGEST_STATE:
+        members.pop()
+    return ",".join(members) or None
