@@ -19,8 +19,7 @@ from langlauf.domain.event import OUTBOUND, ActorType, EventType
 from langlauf.domain.instant import after
 from langlauf.domain.job import NewJob
 from langlauf.domain.result import SCHEMA_VERSION, ResultKind
-from langlauf.store.queries import load
-from langlauf.store.rows import json_text
+from langlauf.store.sql import json_text, load_queries
 from langlauf.store.sqlite.connection import migrate, open_connection
 
 #: A statement by name and the values it runs with, once per entry.
@@ -31,7 +30,7 @@ _LANE = {"org": 1, "analysis": 1}
 
 def measure_ceiling(path: Path, jobs: int, group: int) -> float:
     """Jobs per second on a fresh file, in groups of that size."""
-    statements = {name: _bare(sql) for name, sql in load("langlauf.store.sqlite", "writes.sql").items()}
+    statements = {name: _bare(sql) for name, sql in load_queries("langlauf.store.sqlite", "writes.sql").items()}
     transactions = [stage for start in range(0, jobs, group) for stage in _stages(start, min(group, jobs - start))]
     connection = open_connection(str(path))
     try:

@@ -16,8 +16,7 @@ from langlauf.clock import SystemClock, new_id
 from langlauf.domain.attempt import Partial
 from langlauf.domain.outcome import Completed
 from langlauf.hints import Hints
-from langlauf.store.queries import load
-from langlauf.store.rows import json_text
+from langlauf.store.sql import json_text, load_queries
 from langlauf.store.sqlite.connection import open_connection
 from langlauf.store.sqlite.driver import SqliteStore
 
@@ -25,7 +24,7 @@ _ROWS_PER_STEP = 50_000
 #: The copies are this far apart: a million of them fill a month.
 _MICROSECONDS_APART = 2_500_000
 _COPIED = ("job_rows", "event_rows", "result_rows")
-_SQL = load("bench.store", "fill.sql")
+_SQL = load_queries("bench.store", "fill.sql")
 
 
 class Filling(msgspec.Struct, frozen=True, kw_only=True):

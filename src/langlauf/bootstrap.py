@@ -14,7 +14,7 @@ from langlauf.auth.limit_memory import LimitMemory
 from langlauf.auth.sessions import Sessions
 from langlauf.auth.tokens import JobTokens
 from langlauf.background import DutyRecorder, PeriodicDuty
-from langlauf.compat.sqlite_import import import_v1, name_jobs
+from langlauf.compat.v1_import import import_v1, name_jobs
 from langlauf.compat.v1_records import UNNAMED
 from langlauf.delivery.checked_connection import ConnectionPolicy, Resolver, tls_context
 from langlauf.delivery.mail import EmailChannel

@@ -16,9 +16,9 @@ from langlauf.domain.instant import after
 from langlauf.domain.outcome import Completed
 from langlauf.domain.result import RetentionPolicy
 from langlauf.store.blobs.files import FileBlobs
+from langlauf.store.blobs.owner import BlockingPayloads
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.store.sqlite.snapshot import check_file
-from langlauf.store.tools.blocking_payloads import BlockingPayloads
 from tests.blobs.blob_stores import open_with, play_with
 from tests.blobs.conftest import Open
 from tests.support.stores import DAY, JobFactory, SetClock

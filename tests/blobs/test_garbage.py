@@ -14,7 +14,7 @@ from langlauf.domain.attempt import Backoff, Claim, Lease, Partial, Write
 from langlauf.domain.outcome import Canceled, Completed, Failed
 from langlauf.domain.result import RetentionPolicy
 from langlauf.store.blobs.files import FileBlobs
-from langlauf.store.blobs.names import ref_of
+from langlauf.store.blobs.protocol import ref_of
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.blobs.blob_stores import SilentBlobs, keys_in, open_with, play_with
 from tests.blobs.conftest import Open

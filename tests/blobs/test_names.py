@@ -6,7 +6,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from langlauf.store.blobs.files import _WORD
-from langlauf.store.blobs.names import BlobKey, escape_segment, read_key, read_ref, ref_of, store_name, unescape_segment
+from langlauf.store.blobs.protocol import (
+    BlobKey,
+    escape_segment,
+    read_key,
+    read_ref,
+    ref_of,
+    store_name,
+    unescape_segment,
+)
 
 DIGEST = "0" * 64
 #: What an org may be called, and what an imported job may be.

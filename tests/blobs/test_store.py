@@ -12,8 +12,8 @@ from langlauf.domain.job import INLINE_REF
 from langlauf.domain.outcome import Completed
 from langlauf.domain.read_models import ResultView, StatusView
 from langlauf.store.blobs.files import FileBlobs
-from langlauf.store.blobs.names import read_ref
-from langlauf.store.source import PIECE
+from langlauf.store.blobs.payloads import PIECE
+from langlauf.store.blobs.protocol import read_ref
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.blobs.blob_stores import INLINE_BYTES, SilentBlobs, keys_in, play_with
 from tests.blobs.conftest import Open

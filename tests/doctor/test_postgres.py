@@ -10,8 +10,7 @@ import pytest
 
 from langlauf.doctor import postgres as server
 from langlauf.store.postgres import connection
-from langlauf.store.postgres.migrate import roles_sql
-from langlauf.store.postgres.server import migrate_database
+from langlauf.store.postgres.migrate import migrate_database, roles_sql
 from tests.doctor.checked_store import CheckedStore, refilled, set_up
 from tests.postgres.pooler import pooler_before
 from tests.support.postgres import execute, fetch, own_server

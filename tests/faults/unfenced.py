@@ -6,14 +6,14 @@ A harness that finds no fault here would find none anywhere. Either of the two a
 import asyncio
 import re
 
-from langlauf.store import queries
+from langlauf.store import sql as queries
 from langlauf.store.sqlite import engine
 from langlauf.worker.attempt import RunningAttempt, StopReason
 from tests.faults.probes import app
 
 _SLOW_SECONDS = 0.5
 _FENCES = re.compile(r"\battempt = (\?4) AND lease_expires_at > (\?\d)")
-_load = queries.load
+_load = queries.load_queries
 
 
 def _load_unfenced(package: str, *files: str) -> dict[str, str]:
@@ -22,7 +22,7 @@ def _load_unfenced(package: str, *files: str) -> dict[str, str]:
 
 
 engine._FENCE = "TRUE"
-engine.load = _load_unfenced  # type: ignore[attr-defined, assignment]  # what it has imported
+engine.load_queries = _load_unfenced  # type: ignore[attr-defined, assignment]  # what it has imported
 _stop = RunningAttempt.stop
 
 

@@ -12,7 +12,7 @@ from langlauf import Job, Langlauf
 from langlauf.api import requests
 from langlauf.clock import new_id
 from langlauf.service.request_limits import ResponseMemory
-from langlauf.store.source import PIECE, PayloadPieces
+from langlauf.store.blobs.payloads import PIECE, PayloadPieces
 from tests.support.live import Live, live
 from tests.support.processes import eventually
 from tests.support.raw_http import RawConnection, get

@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from langlauf.compat import adopt as adopting
-from langlauf.compat.earlier_table import CannotAdopt
+from langlauf.compat.adopt import CannotAdopt
 from tests.postgres.adopted_table import CHECK, EARLIER, ROWS, adopt, facts, migrate
 from tests.support.postgres import address, execute, fetch, fresh_database, own_server
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from langlauf.cli.main import main
 from langlauf.client import Client, NotFound
-from langlauf.store.postgres.server import migrate_database
+from langlauf.store.postgres.migrate import migrate_database
 from tests.postgres.isolation import let_in
 from tests.support.metrics_scrape import read_scrape
 from tests.support.postgres import address, fresh_database

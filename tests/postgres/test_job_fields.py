@@ -7,9 +7,9 @@ import asyncpg
 
 from langlauf.domain.job import JOB_FIELDS
 from langlauf.hints import Hints
-from langlauf.store.migrate import migrations_in
 from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.postgres.migrate import PACKAGE, functions_in, migrate
+from langlauf.store.sql import migrations_in
 from tests.support.extra_field import NOTE, ask, program_with_a_note
 from tests.support.postgres import fetch
 from tests.support.stores import SetClock

@@ -10,9 +10,9 @@ import pytest
 
 from langlauf.domain.errors import SchemaTooNew
 from langlauf.hints import Hints
-from langlauf.store.migrate import Migration, migrations_in
 from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.postgres.migrate import PACKAGE, applied_migrations, functions_in, migrate
+from langlauf.store.sql import Migration, migrations_in
 from tests.postgres.isolation import let_in
 from tests.postgres.schema_dump import dump
 from tests.support.postgres import execute, fetch

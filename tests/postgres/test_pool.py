@@ -7,9 +7,8 @@ import asyncpg
 import pytest
 
 from langlauf.domain.errors import StoreUnavailable
-from langlauf.store.postgres import pool as pool_module
-from langlauf.store.postgres.connection import DatabaseConnection
-from langlauf.store.postgres.pool import ReadPool
+from langlauf.store.postgres import connection as pool_module
+from langlauf.store.postgres.connection import DatabaseConnection, ReadPool
 from tests.support.postgres import fetch
 from tests.support.postgres_stores import migrated_database
 from tests.support.processes import eventually

@@ -9,8 +9,7 @@ from click.testing import CliRunner
 
 from langlauf.cli.main import main
 from langlauf.domain.errors import SettingsError
-from langlauf.store.postgres.migrate import roles_sql
-from langlauf.store.postgres.server import migrate_database
+from langlauf.store.postgres.migrate import migrate_database, roles_sql
 from tests.support.postgres import address, execute, fetch, fresh_database, own_server
 
 _ROLES = "SELECT rolname, rolcanlogin, rolsuper, rolbypassrls FROM pg_roles WHERE rolname LIKE 'langlauf%' ORDER BY 1"

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from langlauf.cli.main import main
 from langlauf.domain.errors import SettingsError, StoreUnavailable
 from langlauf.store.postgres.connection import CALL_TIMEOUT, DatabaseConnection
-from langlauf.store.postgres.server import ConnectedServer, migrate_database, server_problem
+from langlauf.store.postgres.migrate import ConnectedServer, migrate_database, server_problem
 from tests.postgres.pooler import pooler_before
 from tests.support.postgres import address, execute, fetch, own_server
 from tests.support.postgres_server import Server as RunningServer

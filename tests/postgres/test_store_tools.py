@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from langlauf.cli.maintenance import verify
 from langlauf.cli.transfer import export_store, import_store
 from langlauf.compat.postgres_import import import_v1
-from langlauf.compat.sqlite_import import import_v1 as import_into_file
+from langlauf.compat.v1_import import import_v1 as import_into_file
 from langlauf.domain.errors import StoreError
 from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.postgres.snapshot import check_database

@@ -8,11 +8,11 @@ import time
 from functools import partial
 from pathlib import Path
 
-from langlauf.store.queries import parse
+from langlauf.store.sql import parse_queries
 from tests.scale.fixture import Scene, filled_in
 
 _MICROSECONDS_APART = 2_500_000
-_SQL = parse(Path(__file__).with_name("lists.sql").read_text("utf-8"))
+_SQL = parse_queries(Path(__file__).with_name("lists.sql").read_text("utf-8"))
 
 
 def pages(jobs: int) -> tuple[str, ...]:

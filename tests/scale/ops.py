@@ -8,12 +8,12 @@ import time
 from functools import partial
 from pathlib import Path
 
-from langlauf.store.queries import parse
+from langlauf.store.sql import parse_queries
 from tests.scale.fixture import Scene, filled_in
 
 #: What is remembered is older than this when a page is asked for again.
 _FORGOTTEN_SECONDS = 6.0
-_SQL = parse(Path(__file__).with_name("filling.sql").read_text("utf-8"))
+_SQL = parse_queries(Path(__file__).with_name("filling.sql").read_text("utf-8"))
 _PAGES = (
     *(f"/ops?range={span}" for span in ("15m", "1h", "24h", "7d")),
     *(f"/ops?range={span}&org=org-0" for span in ("15m", "7d")),

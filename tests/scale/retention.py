@@ -21,7 +21,7 @@ from langlauf.domain.result import RetentionPolicy, RetentionReport
 from langlauf.hints import Hints
 from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.protocol import Store
-from langlauf.store.queries import parse
+from langlauf.store.sql import parse_queries
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.scale.fixture import Scene, filled_in
 from tests.support.postgres import fetch
@@ -33,7 +33,7 @@ MOST_SLOWER = 2.0
 #: what the file's log may reach: SQLite's own limit, and what is written until that is looked at
 LARGEST_LOG = 96 * 1024 * 1024
 TABLES = ("jobs", "job_inputs", "job_results", "job_events", "notifications")
-_SQL = parse(Path(__file__).with_name("retention.sql").read_text("utf-8"))
+_SQL = parse_queries(Path(__file__).with_name("retention.sql").read_text("utf-8"))
 _COUNT = (
     """SELECT kind, count(*) FROM (SELECT rtrim(job_id, '-0123456789') AS kind FROM {table}) AS named GROUP BY kind"""
 )

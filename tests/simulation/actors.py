@@ -18,9 +18,8 @@ from langlauf.domain.outcome import Canceled, Completed, Crashed, Failed, Releas
 from langlauf.domain.read_models import CancelRequest
 from langlauf.domain.state import Status
 from langlauf.store.group_commit import Recording
-from langlauf.store.sqlite.claim import RenewRequest
-from langlauf.store.sqlite.later_start import SettleTimes
-from langlauf.store.sqlite.sweep import SweepOne, TidyLanes
+from langlauf.store.sqlite.claim import RenewRequest, SettleTimes
+from langlauf.store.sqlite.end import SweepOne, TidyLanes
 from tests.simulation.environment import ListSweepable, SweepAll
 from tests.simulation.model import views_named
 from tests.simulation.oracle import Oracle

@@ -20,9 +20,8 @@ from langlauf.domain.job import Accepted, Duplicate, KeyReused, NewJob, QueueFul
 from langlauf.domain.read_models import CancelRequest, JobView, SweptJob
 from langlauf.domain.state import Status
 from langlauf.store.group_commit import Recording
-from langlauf.store.sqlite.claim import RenewRequest
-from langlauf.store.sqlite.later_start import SettleTimes
-from langlauf.store.sqlite.sweep import SweepOne, TidyLanes
+from langlauf.store.sqlite.claim import RenewRequest, SettleTimes
+from langlauf.store.sqlite.end import SweepOne, TidyLanes
 from tests.simulation.claims import judge_claims
 from tests.simulation.disagreement import agree
 from tests.simulation.environment import ListSweepable, SweepAll

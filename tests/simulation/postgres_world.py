@@ -25,7 +25,7 @@ from langlauf.store.postgres import record, submit
 from langlauf.store.postgres.connection import SESSION_SETTINGS, call_sql
 from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.sqlite.claim import RenewRequest
-from langlauf.store.sqlite.sweep import TidyLanes
+from langlauf.store.sqlite.end import TidyLanes
 from tests.simulation.disagreement import Disagreement
 from tests.simulation.environment import Fate, Row, SweepAll
 from tests.simulation.postgres_mutants import Edit

@@ -9,7 +9,7 @@ from langlauf.domain.attempt import ClaimRequest, Lease
 from langlauf.domain.instant import SECOND, Instant
 from langlauf.domain.outcome import MOST_LOST_LEASES, Completed
 from langlauf.store.group_commit import Recording
-from langlauf.store.sqlite.sweep import SweepOne
+from langlauf.store.sqlite.end import SweepOne
 from tests.simulation.actors import Actors
 from tests.simulation.disagreement import Disagreement
 from tests.simulation.environment import Fate, ListSweepable, Stage, SweepAll

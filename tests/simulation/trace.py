@@ -9,7 +9,7 @@ from langlauf.domain.job import NewJob
 from langlauf.domain.read_models import CancelRequest
 from langlauf.store.group_commit import Recording
 from langlauf.store.sqlite.claim import RenewRequest
-from langlauf.store.sqlite.sweep import SweepOne
+from langlauf.store.sqlite.end import SweepOne
 from tests.simulation.environment import Fate, ListSweepable, SweepAll
 from tests.simulation.schedule import START, Failure
 

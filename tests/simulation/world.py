@@ -13,11 +13,11 @@ from langlauf import clock
 from langlauf.domain.attempt import Lease
 from langlauf.domain.instant import Instant
 from langlauf.store.group_commit import Recording, rounds
-from langlauf.store.queries import load
+from langlauf.store.sql import load_queries
 from langlauf.store.sqlite import batch
 from langlauf.store.sqlite.connection import MEMORY, migrate, open_connection
+from langlauf.store.sqlite.end import grace_periods
 from langlauf.store.sqlite.engine import _FENCE
-from langlauf.store.sqlite.sweep import grace_periods
 from langlauf.store.sqlite.transaction import Row, Transaction
 from tests.simulation.disagreement import Disagreement
 from tests.simulation.environment import Fate, ListSweepable
@@ -50,7 +50,7 @@ class Dice(random.Random):
 
 def statements() -> dict[str, str]:
     """The store's statements by name, as they stand in its files."""
-    return load(PACKAGE, "writes.sql")
+    return load_queries(PACKAGE, "writes.sql")
 
 
 def _quick_connection() -> apsw.Connection:
@@ -80,7 +80,7 @@ class World:
 
     def __init__(self, queries: Mapping[str, str] | None = None) -> None:
         self._dice = Dice()
-        told = load(PACKAGE, "deliveries.sql")
+        told = load_queries(PACKAGE, "deliveries.sql")
         self._queries = {
             name: sql.replace("{fence}", _FENCE) for name, sql in {**told, **(queries or statements())}.items()
         }

@@ -12,7 +12,7 @@ from langlauf.domain.job import Accepted, JobRecord
 from langlauf.domain.outcome import Completed, Failed, Retry
 from langlauf.domain.read_models import JobFilter, MarkRead
 from langlauf.domain.state import Status
-from langlauf.store import bounded_scan
+from langlauf.store import reads as bounded_scan
 from langlauf.store.postgres import reads as postgres_reads
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite import reads as sqlite_reads

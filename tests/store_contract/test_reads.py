@@ -17,8 +17,8 @@ from langlauf.domain.read_models import EMPTY_OVERVIEW, EventLogPage, InboxPage,
 from langlauf.domain.result import SMALL_PAYLOAD, HoldRequest, RetentionPolicy
 from langlauf.domain.schedule import Schedule
 from langlauf.domain.state import Status
+from langlauf.store.blobs.payloads import PIECE
 from langlauf.store.protocol import JobReads, OrgReads, Store, TenantReads
-from langlauf.store.source import PIECE
 from tests.store_contract.conftest import Harness
 from tests.support.stores import DAY, SetClock
 from tests.support.submissions import ORG, accept, cancel_request, claim, new_job, started

@@ -3,7 +3,7 @@
 from langlauf.domain.attempt import Partial
 from langlauf.domain.outcome import Completed
 from langlauf.domain.result import ReferencedPayloads, RetentionPolicy
-from langlauf.store.blobs.names import ref_of
+from langlauf.store.blobs.protocol import ref_of
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
 from tests.support.stores import DAY, SetClock

@@ -11,8 +11,8 @@ from langlauf.domain.result import RetentionPolicy
 from langlauf.hints import Hints
 from langlauf.maintenance.retention import apply_retention
 from langlauf.store import retention
+from langlauf.store.postgres.admin import PostgresRetention
 from langlauf.store.postgres.driver import PostgresStore
-from langlauf.store.postgres.retention import PostgresRetention
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.store.sqlite.retention import SqliteRetention

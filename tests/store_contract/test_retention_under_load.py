@@ -17,7 +17,7 @@ from langlauf.domain.result import RetentionPolicy, RetentionReport
 from langlauf.maintenance.retention import apply_retention
 from langlauf.store import retention as store_retention
 from langlauf.store.group_commit import GroupCommit
-from langlauf.store.postgres.retention import PostgresRetention
+from langlauf.store.postgres.admin import PostgresRetention
 from langlauf.store.protocol import Store
 from langlauf.store.retention import Pace, RetentionStore, RetireBatch
 from langlauf.store.sqlite.retention import SqliteRetention

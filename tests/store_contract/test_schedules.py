@@ -20,9 +20,9 @@ from langlauf.hints import Hints
 from langlauf.service.schedules import ScheduleFirer
 from langlauf.service.services import Services
 from langlauf.settings import load_settings
-from langlauf.store.postgres import schedules as postgres_schedules
+from langlauf.store.postgres import admin as postgres_schedules
 from langlauf.store.protocol import Store
-from langlauf.store.sqlite import schedules as sqlite_schedules
+from langlauf.store.sqlite import admin as sqlite_schedules
 from tests.store_contract import killed_firer
 from tests.store_contract.conftest import Harness
 from tests.support.processes import eventually

@@ -14,8 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from langlauf.cli.transfer import copy_store_command
-from langlauf.compat.sqlite_import import import_into
-from langlauf.compat.v1_import import ImportReport
+from langlauf.compat.v1_import import ImportReport, import_into
 from langlauf.domain.access import DEFAULT_SCOPES, ApiKey, HashedKey, hash_key
 from langlauf.domain.attempt import Backoff, ClaimRequest
 from langlauf.domain.errors import StoreError
@@ -26,8 +25,7 @@ from langlauf.store.protocol import Store
 from langlauf.store.tools import store_copy
 from langlauf.store.tools.drivers import _reading, copy_store
 from langlauf.store.tools.location import parse_location
-from langlauf.store.tools.store_copy import digest_of
-from langlauf.store.tools.tables import TABLES
+from langlauf.store.tools.store_copy import TABLES, digest_of
 from langlauf.store.tools.verify import Watch
 from tests.support.outbox import told
 from tests.support.postgres import fetch

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from langlauf.compat.sqlite_import import import_into
 from langlauf.compat.v1_export import export_from
+from langlauf.compat.v1_import import import_into
 from langlauf.domain.attempt import Checkpoint
 from langlauf.domain.instant import from_text
 from langlauf.domain.result import RetentionPolicy

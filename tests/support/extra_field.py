@@ -22,8 +22,8 @@ from langlauf.api.wire import ApiLinks, job_out
 from langlauf.bootstrap import open_store_at
 from langlauf.bundled import app
 from langlauf.client.models import JobSummary
-from langlauf.compat.sqlite_import import import_into
 from langlauf.compat.v1_export import export_from
+from langlauf.compat.v1_import import import_into
 from langlauf.domain.job import JobRecord, Phase
 from langlauf.hints import Hints
 from langlauf.service.read import DerivedFields

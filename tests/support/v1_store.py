@@ -4,8 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from langlauf.compat.sqlite_import import import_v1
-from langlauf.compat.v1_import import ImportReport
+from langlauf.compat.v1_import import ImportReport, import_v1
 from tests.support.stores import SetClock
 
 Document = dict[str, Any]

@@ -8,7 +8,7 @@ import pytest
 
 from langlauf.clock import new_id
 from langlauf.domain.access import Scope
-from langlauf.store import bounded_scan
+from langlauf.store import reads
 from langlauf.ui.pages import job_list as jobs_page
 from tests.support.keys import bearer, make_key
 from tests.support.live import GATES, Live, live
@@ -85,8 +85,8 @@ def test_an_empty_list_says_why(server: Live, org: str, monkeypatch: pytest.Monk
     for number in range(3):
         server.submit("echo", org, query=f"{number}")
     assert "No job matches these filters." in listed(server, org, "/jobs?q=nowhere").text
-    monkeypatch.setattr(bounded_scan, "_FIRST_ROWS", 1)
-    monkeypatch.setattr(bounded_scan, "MOST_LOOKED_AT", 1)
+    monkeypatch.setattr(reads, "_FIRST_ROWS", 1)
+    monkeypatch.setattr(reads, "MOST_LOOKED_AT", 1)
     made = listed(server, org, "/jobs?q=nowhere")
     assert "Searched jobs so far: 1." in made.text
     assert "No job matches" not in made.text

@@ -8,7 +8,7 @@ import pytest
 
 from langlauf.domain.read_models import JobFilter
 from langlauf.domain.state import Status
-from langlauf.store import bounded_scan
+from langlauf.store import reads as bounded_scan
 from langlauf.store.sqlite import reads
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.support.live import live

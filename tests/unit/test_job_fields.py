@@ -94,7 +94,7 @@ def test_a_client_reads_words_that_it_does_not_know(word: str) -> None:
     "file",
     [
         *("api/record_schemas.py", "api/wire.py", "client/models.py"),
-        *("store/rows.py", "store/queries.py", "store/tools/tables.py", "store/tools/verify.py"),
+        *("store/sql.py", "store/tools/store_copy.py", "store/tools/verify.py"),
         *("compat/v1_records.py", "compat/v1_json.py", "store/postgres/functions/02_records.sql"),
     ],
 )

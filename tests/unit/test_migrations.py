@@ -10,13 +10,11 @@ import pytest
 from langlauf.domain.errors import SchemaTooNew
 from langlauf.domain.job import JobRecord
 from langlauf.domain.state import Status
-from langlauf.store.migrate import migrations_in
+from langlauf.store.sql import migrations_in
 from langlauf.store.sqlite.connection import migrate, open_connection
 from langlauf.store.sqlite.driver import SqliteStore
-from langlauf.store.sqlite.snapshot import check_file
-from langlauf.store.sqlite.store_copy import target_of
-from langlauf.store.tools.store_copy import CopyProgress
-from langlauf.store.tools.tables import BY_NAME
+from langlauf.store.sqlite.snapshot import check_file, target_of
+from langlauf.store.tools.store_copy import BY_NAME, CopyProgress
 from tests.support.schema_dump import dump
 from tests.support.stores import START, SetClock, query, with_store
 from tests.support.submissions import claim

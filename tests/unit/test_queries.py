@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from langlauf.store.queries import load, parse
+from langlauf.store.sql import load_queries, parse_queries
 from langlauf.store.sqlite.connection import MEMORY, migrate, open_connection
 from langlauf.store.sqlite.engine import _FENCE
 
 PACKAGE = "langlauf.store.sqlite"
-READS = load(PACKAGE, "reads.sql", "lists.sql")
-MARKS = {name: sql for name, sql in load(PACKAGE, "deliveries.sql").items() if name.startswith("mark_")}
+READS = load_queries(PACKAGE, "reads.sql", "lists.sql")
+MARKS = {name: sql for name, sql in load_queries(PACKAGE, "deliveries.sql").items() if name.startswith("mark_")}
 #: Erasing an org reads the schema and all its rows; no request does.
-ADMIN = {name: sql for name, sql in load(PACKAGE, "admin.sql").items() if not name.startswith("org_")}
-HOT = {**load(PACKAGE, "writes.sql", "clock.sql", "overview.sql"), **ADMIN, **READS, **MARKS}
+ADMIN = {name: sql for name, sql in load_queries(PACKAGE, "admin.sql").items() if not name.startswith("org_")}
+HOT = {**load_queries(PACKAGE, "writes.sql", "clock.sql", "overview.sql"), **ADMIN, **READS, **MARKS}
 #: What a plan may walk through from end to end: tables that stay small, and indexes of what waits and runs.
 _FEW = "idx_lanes_turn|idx_jobs_lane_head|idx_jobs_lane_due|idx_jobs_timeout_detection|idx_api_keys_org"
 SMALL = re.compile(
@@ -88,17 +88,17 @@ def test_the_feed_is_walked_along_its_index() -> None:
 
 def test_queries_are_found_by_name_and_names_are_unique() -> None:
     """The format is one line of name, then the statement; comments are for people."""
-    assert parse("-- name: one\nSELECT 1;\n\n-- name: two\n-- says why\nSELECT 2") == {
+    assert parse_queries("-- name: one\nSELECT 1;\n\n-- name: two\n-- says why\nSELECT 2") == {
         "one": "SELECT 1",
         "two": "SELECT 2",
     }
     with pytest.raises(ValueError, match="two queries are called one"):
-        parse("-- name: one\nSELECT 1\n-- name: one\nSELECT 2")
+        parse_queries("-- name: one\nSELECT 1\n-- name: one\nSELECT 2")
 
 
 def test_placeholders_stand_for_the_fields_of_a_record() -> None:
     """A query and the record it fills cannot drift apart."""
-    sql = parse("-- name: x\nSELECT {snapshot_columns} FROM job_results AS snapshot")["x"]
+    sql = parse_queries("-- name: x\nSELECT {snapshot_columns} FROM job_results AS snapshot")["x"]
     assert sql.startswith("SELECT snapshot.org_id, snapshot.result_id, snapshot.job_id")
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from langlauf.domain.attempt import ClaimBatch, ClaimRequest
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.hints import Hints
+from langlauf.store.group_commit import StandingClaims
 from langlauf.store.sqlite.driver import SqliteStore
-from langlauf.store.standing_claims import StandingClaims
 from tests.support.stores import LEASE_SECONDS, SetClock
 from tests.support.submissions import accept, new_job
 

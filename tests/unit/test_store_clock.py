@@ -19,7 +19,7 @@ from langlauf.domain.instant import SECOND
 from langlauf.domain.outcome import Completed
 from langlauf.hints import Hints
 from langlauf.store.sqlite import connection
-from langlauf.store.sqlite.clock import TOLERANCE, settled
+from langlauf.store.sqlite.connection import CLOCK_TOLERANCE, settled
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.store.sqlite.snapshot import check_file
 from tests.support.server import ROOT, environment
@@ -71,9 +71,9 @@ async def complete(store: SqliteStore, claim: Claim) -> None:
         (None, 1_000, 0, False, 900),  # the first process of a boot goes by the wall clock
         (None, 1_000, 5_000, True, 4_900),  # but not behind what the store has seen
         (900, 1_000, 0, False, 900),  # in step
-        (900, 1_000 + TOLERANCE, 0, False, 900),  # near enough
-        (900, 1_001 + TOLERANCE, 0, False, 901 + TOLERANCE),  # ahead, and nothing runs
-        (900, 1_001 + TOLERANCE, 0, True, 900),  # ahead, but a lease lives
+        (900, 1_000 + CLOCK_TOLERANCE, 0, False, 900),  # near enough
+        (900, 1_001 + CLOCK_TOLERANCE, 0, False, 901 + CLOCK_TOLERANCE),  # ahead, and nothing runs
+        (900, 1_001 + CLOCK_TOLERANCE, 0, True, 900),  # ahead, but a lease lives
         (900, 10, 0, False, 900),  # back: the store is not
         (900, 1_000, 2_000, True, 1_900),  # what the store has seen is never in its future
     ],
@@ -94,7 +94,7 @@ def test_settling_never_runs_back_and_happens_once(
     assert since_boot + after >= newest
     assert settled(after, **seen, busy=busy) == after
     if not busy:
-        assert wall - (since_boot + after) <= TOLERANCE
+        assert wall - (since_boot + after) <= CLOCK_TOLERANCE
 
 
 # -- a store that uses it ----------------------------------------------------------------------------------------------
@@ -166,9 +166,9 @@ def test_a_small_difference_is_left_alone(tmp_path: Path) -> None:
 
     async def scene(store: SqliteStore, maker: JobFactory, machine: Machine) -> None:
         await maker.queued()
-        machine.set_wall(TOLERANCE / SECOND)
+        machine.set_wall(CLOCK_TOLERANCE / SECOND)
         await swept(store)
-        assert machine.now() - store.clock.now() == TOLERANCE
+        assert machine.now() - store.clock.now() == CLOCK_TOLERANCE
         machine.set_wall(0.000_001)
         await swept(store)
         assert machine.now() == store.clock.now()

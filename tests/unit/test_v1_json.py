@@ -9,18 +9,16 @@ from pathlib import Path
 import apsw
 import pytest
 
-from langlauf.compat import sqlite_import as importing
-from langlauf.compat.sqlite_import import import_v1
+from langlauf.compat import v1_import as importing
 from langlauf.compat.v1_export import export_from
+from langlauf.compat.v1_import import import_v1
 from langlauf.domain.errors import StoreError
 from langlauf.domain.instant import from_text, to_text
 from langlauf.domain.result import RetentionPolicy
 from langlauf.store.sqlite.driver import SqliteStore
-from langlauf.store.sqlite.snapshot import verify_file
-from langlauf.store.sqlite.store_copy import put_rows
+from langlauf.store.sqlite.snapshot import put_rows, verify_file
 from langlauf.store.tools.location import SqliteLocation
-from langlauf.store.tools.store_copy import Row
-from langlauf.store.tools.tables import Table
+from langlauf.store.tools.store_copy import Row, Table
 from tests.support.stores import DAY, JobFactory, SetClock, play, query
 from tests.support.v1_store import FULL, NOON, Document, bring, earlier_store
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from langlauf.compat.sqlite_import import import_v1
+from langlauf.compat.v1_import import import_v1
 from langlauf.domain.errors import StoreError
 from tests.support.stores import query
 from tests.support.v1_store import FULL, NOON, Document, bring, earlier_store

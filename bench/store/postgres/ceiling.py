@@ -15,10 +15,9 @@ from uuid import uuid4
 from langlauf.bench.jobs import ANALYSIS, ORG, RESULT, RoundTimes, new_job
 from langlauf.bench.postgres import connected
 from langlauf.clock import SystemClock, new_id
-from langlauf.store.queries import load
-from langlauf.store.rows import json_text
+from langlauf.store.sql import json_text, load_queries
 
-_STATEMENTS = load("bench.store.postgres", "ceiling.sql")
+_STATEMENTS = load_queries("bench.store.postgres", "ceiling.sql")
 #: As the store's functions are planned: a plan is made while the tables are empty, and must look rows up by their keys.
 _PLANNED = """
 SET plan_cache_mode = force_generic_plan;

@@ -17,9 +17,9 @@ from langlauf.clock import SystemClock, new_id
 from langlauf.domain.attempt import Claim, Partial, Progress
 from langlauf.hints import Hints
 from langlauf.store.postgres.driver import PostgresStore
-from langlauf.store.queries import load
+from langlauf.store.sql import load_queries
 
-_SQL = load("bench.store.postgres", "cost.sql")
+_SQL = load_queries("bench.store.postgres", "cost.sql")
 #: Jobs that run while updates in place are counted, in batches, and how often each of them is written to.
 _RUNNING, _TIMES = 10, 5
 

@@ -25,7 +25,7 @@ from langlauf.domain.access import (
 )
 from langlauf.domain.errors import StoreError
 from langlauf.domain.instant import Instant
-from langlauf.store.admin import AccessStore
+from langlauf.store.admin_protocol import AccessStore
 
 #: How old the cache may be. The contract allows five seconds.
 FRESH_SECONDS = 1.0

@@ -17,7 +17,7 @@ from langlauf.auth.tokens import SignedClaims, sign_text
 from langlauf.clock import Clock, monotonic, new_word
 from langlauf.domain.access import KEY_ALPHABET, Grant
 from langlauf.domain.instant import Instant, after
-from langlauf.store.admin import AccessStore
+from langlauf.store.admin_protocol import AccessStore
 
 #: Lifetime of a session: a working day.
 LIFETIME_SECONDS = 8 * 3_600.0

@@ -16,7 +16,7 @@ from langlauf.auth.caller import Caller
 from langlauf.auth.keyring import Authenticator
 from langlauf.domain.access import Grant, Scope
 from langlauf.domain.instant import Instant, after
-from langlauf.store.admin import AccessStore
+from langlauf.store.admin_protocol import AccessStore
 
 T = TypeVar("T", bound=msgspec.Struct)
 #: Longer texts cannot be ours and are not decoded.

@@ -12,7 +12,7 @@ from langlauf.background import DutyRecorder
 from langlauf.cli.options import CommandError, ExitCode, errors_end_command, json_option, store_option
 from langlauf.cli.output import plain, print_json, print_note, progress_bar
 from langlauf.cli.stores import payloads_for, place_for, run_on_store, settings_for
-from langlauf.compat.sqlite_import import import_v1
+from langlauf.compat.v1_import import import_v1
 from langlauf.domain.errors import LanglaufError
 from langlauf.domain.health import SWEEP_DUTY
 from langlauf.domain.read_models import SweptJob
@@ -87,7 +87,7 @@ def _migrate_sqlite(place: SqliteLocation) -> tuple[int, list[str]]:
 
 
 def _migrate_postgres(place: PostgresLocation) -> tuple[int, list[str]]:
-    from langlauf.store.postgres.server import migrate_database
+    from langlauf.store.postgres.migrate import migrate_database
 
     return asyncio.run(migrate_database(place.url))
 

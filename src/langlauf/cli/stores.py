@@ -25,9 +25,9 @@ from langlauf.domain.errors import LanglaufError
 from langlauf.hints import Hints
 from langlauf.service.webhooks import EndpointDisabled, EndpointExists, WebhookService
 from langlauf.settings import BY_NAME, Settings
+from langlauf.store.blobs.owner import BlockingPayloads
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.connection import MEMORY
-from langlauf.store.tools.blocking_payloads import BlockingPayloads
 from langlauf.store.tools.location import SqliteLocation, StoreLocation, parse_location
 
 T = TypeVar("T")

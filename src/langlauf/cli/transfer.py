@@ -14,8 +14,8 @@ import msgspec
 from langlauf.cli.options import CommandError, ExitCode, errors_end_command, json_option, store_option
 from langlauf.cli.output import plain, print_note, progress_bar
 from langlauf.cli.stores import check_org, payloads_for, place_for, settings_for
-from langlauf.compat.sqlite_import import import_into
 from langlauf.compat.v1_export import ExportReport, export_from
+from langlauf.compat.v1_import import import_into
 from langlauf.settings import Settings
 from langlauf.store.tools.backup import BackupRefused, BackupReport, back_up, restore_backup
 from langlauf.store.tools.drivers import check_store, copy_store

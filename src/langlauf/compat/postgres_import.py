@@ -13,7 +13,7 @@ from langlauf.domain.job import JobRecord
 from langlauf.store.postgres.blocking_connection import BlockingConnection, BulkInsert, Row
 from langlauf.store.postgres.migrate import PACKAGE
 from langlauf.store.postgres.snapshot import prepared, refuse_unfinished
-from langlauf.store.tools.tables import Table
+from langlauf.store.tools.store_copy import Table
 
 
 def import_v1(

@@ -19,10 +19,10 @@ from langlauf.domain.instant import to_text
 from langlauf.domain.job import INLINE_REF
 from langlauf.domain.result import Snapshot as Result
 from langlauf.domain.result import StoredResult
-from langlauf.store.blobs.names import folder_of
-from langlauf.store.rows import job_from
+from langlauf.store.blobs.owner import BlockingPayloads
+from langlauf.store.blobs.protocol import folder_of
+from langlauf.store.sql import job_from
 from langlauf.store.sqlite.snapshot import sound_snapshot_of
-from langlauf.store.tools.blocking_payloads import BlockingPayloads
 from langlauf.store.tools.location import PostgresLocation, StoreLocation
 from langlauf.store.tools.verify import Row, StoreSnapshot, job_position
 

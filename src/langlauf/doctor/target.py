@@ -10,7 +10,7 @@ from langlauf.domain.instant import Instant
 from langlauf.domain.read_models import StartedJob, WaitingJobs
 from langlauf.domain.schedule import Pause
 from langlauf.settings import Settings
-from langlauf.store.tools.blocking_payloads import BlockingPayloads
+from langlauf.store.blobs.owner import BlockingPayloads
 from langlauf.store.tools.inspection import (
     ClockFacts,
     FileFacts,

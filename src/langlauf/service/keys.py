@@ -16,7 +16,7 @@ from langlauf.domain.access import (
     key_text,
 )
 from langlauf.domain.instant import Instant, after
-from langlauf.store.admin import AccessStore
+from langlauf.store.admin_protocol import AccessStore
 
 
 class CreatedKey(NamedTuple):

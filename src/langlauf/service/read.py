@@ -44,7 +44,7 @@ from langlauf.service.estimates import Estimates
 from langlauf.service.pauses import Pauses
 from langlauf.service.single_flight import BatchedReads
 from langlauf.settings import Settings
-from langlauf.store.admin import RecordOwner
+from langlauf.store.admin_protocol import RecordOwner
 from langlauf.store.health import PROBLEM_TEXTS
 from langlauf.store.protocol import JobReads, Store, TenantReads
 

@@ -56,12 +56,18 @@ from langlauf.domain.result import (
 )
 from langlauf.domain.schedule import Pause, PauseRequest, ResumeRequest, Schedule
 from langlauf.domain.state import Status
-from langlauf.store.admin import AccessStore, DutyStore, OrgStore, WorkerStore
+from langlauf.store.admin_protocol import (
+    AccessStore,
+    DeliveryStore,
+    DutyStore,
+    MailStore,
+    OrgStore,
+    ScheduleStore,
+    WorkerStore,
+)
 from langlauf.store.blobs.large import LargePayloads
 from langlauf.store.blobs.owner import StoreIdentity
-from langlauf.store.deliveries import DeliveryStore, MailStore
 from langlauf.store.health import StoreHealth
-from langlauf.store.schedules import ScheduleStore
 
 
 class JobReads(Protocol):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from langlauf.domain.event import STATE_AFTER, EventType
 from langlauf.domain.state import LEGAL, STARTED, TERMINAL, Status, is_legal
 from langlauf.hints import Hints
-from langlauf.store.queries import load
+from langlauf.store.sql import load_queries
 from langlauf.store.sqlite.connection import MEMORY, migrate, open_connection
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.support.stores import JobFactory, SetClock
@@ -77,7 +77,7 @@ def _filled(state: Status) -> tuple[str, str]:
 
 def _changes() -> dict[str, str]:
     """The statements that change a state, each with the lease of its attempt taken for granted."""
-    queries = load("langlauf.store.sqlite", "writes.sql")
+    queries = load_queries("langlauf.store.sqlite", "writes.sql")
     found = {name: text for name, text in queries.items() if re.search(r"UPDATE job_rows SET[^;]*?\bstatus = ", text)}
     return {name: _unfenced(text) for name, text in found.items()}
 

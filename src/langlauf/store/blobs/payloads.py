@@ -1,21 +1,58 @@
-"""Payloads of jobs as blobs: named by their digest, verified when read, with a timeout for every call."""
+"""Payloads of jobs: read in pieces, stored as blobs, named by their digest and verified when read."""
 
 import asyncio
 import hashlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from langlauf.clock import SystemClock
-from langlauf.domain.errors import PayloadUnavailable, StoreUnavailable
+from langlauf.domain.errors import PayloadGone, PayloadUnavailable, StoreUnavailable
 from langlauf.domain.instant import SECOND
 from langlauf.domain.job import PayloadText
 from langlauf.domain.result import PayloadSource
-from langlauf.store.blobs.names import BlobKey, Ref, escape_segment, read_key, read_ref, ref_of
-from langlauf.store.blobs.protocol import Blobs, Listed
-from langlauf.store.source import PayloadPieces
+from langlauf.store.blobs.protocol import BlobKey, Blobs, Listed, Ref, escape_segment, read_key, read_ref, ref_of
 from langlauf.telemetry.log import LogEvent, log_event
+
+# -- sources -----------------------------------------------------------------------------------------------------------
+
+#: Bytes of a piece. Smaller ones take longer in total: SQLite seeks to each from the start of the payload.
+PIECE = 2 * 1_048_576
+
+
+class InlinePayload:
+    """A payload in memory."""
+
+    def __init__(self, payload: bytes) -> None:
+        self.size = self.holds = len(payload)
+        self.whole = payload
+        self.share: Hashable | None = None
+
+    async def read(self, start: int) -> bytes | memoryview:
+        return self.whole[start:]
+
+
+class PayloadPieces:
+    """A payload read piece by piece: `read` returns so many bytes from a position, or None where it was removed."""
+
+    def __init__(self, size: int, read: Callable[[int, int], Awaitable[bytes | None]], *, piece: int = PIECE) -> None:
+        self.size = size
+        self.holds = min(size, piece)
+        self.whole: bytes | None = None
+        self.share: Hashable | None = None
+        self._read = read
+        self._piece = piece
+
+    async def read(self, start: int) -> bytes | memoryview:
+        wanted = min(self._piece, self.size - start)
+        found = await self._read(start, wanted)
+        if found is None or len(found) != wanted:
+            raise PayloadGone("a payload was removed while it was read")
+        return found
+
+
+# -- blobs -------------------------------------------------------------------------------------------------------------
 
 T = TypeVar("T")
 _clock = SystemClock()

@@ -1,20 +1,24 @@
-"""Administration in PostgreSQL: keys, sessions and secrets, orgs as a whole, workers and maintenance duties."""
+"""Administration in PostgreSQL: keys, sessions, orgs, workers and duties, schedules, and retention."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, cast
 
 from msgspec import structs
+from msgspec.structs import astuple
 
 from langlauf.clock import new_secret
 from langlauf.domain.access import ApiKey, HashedKey, KeyChanges
 from langlauf.domain.health import SILENT_KEPT_SECONDS, DutySuccess, WorkerReport, WorkerStatus
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.provenance import CodeVersion
-from langlauf.store.admin import KNOWN_AS, RecordOwner, SessionEnd, worker_from, worker_values
+from langlauf.domain.schedule import MOST_SCHEDULES, PlannedRun, Schedule, ScheduleEnd
+from langlauf.hints import Hints
+from langlauf.store.admin_protocol import KNOWN_AS, RecordOwner, SessionEnd, worker_from, worker_values
+from langlauf.store.commit_hints import announce
 from langlauf.store.postgres.batch import storable_or_none
-from langlauf.store.postgres.connection import DatabaseConnection
-from langlauf.store.postgres.pool import PooledStore
-from langlauf.store.rows import key_from, scopes_text
+from langlauf.store.postgres.connection import DatabaseConnection, PooledStore, ReadPool
+from langlauf.store.retention import NEVER, Cutoffs, Kind, RetirableJob, RetireBatch
+from langlauf.store.sql import key_from, schedule_from, scopes_text
 
 #: Tables whose public name is another one.
 _OWN_NAMES = ("event_rows", "outbox")
@@ -125,3 +129,90 @@ class PostgresDuties(PooledStore):
 
     async def successes(self) -> list[DutySuccess]:
         return [DutySuccess(*row) for row in await self._pool.rows("all_duties")]
+
+
+# -- schedules ---------------------------------------------------------------------------------------------------------
+
+
+class PostgresSchedules:
+    """Schedules of all orgs."""
+
+    def __init__(self, pool: ReadPool, connection: DatabaseConnection, at: Callable[[], Instant | None]) -> None:
+        self._pool = pool
+        #: firing has a connection of its own, so that it waits for no reader
+        self._connection = connection
+        self._at = at
+
+    async def add(self, new: Schedule) -> bool:
+        return cast("bool", await self._pool.call("add_schedule", astuple(new), MOST_SCHEDULES))
+
+    async def change(self, changed: Schedule, *, seen_at: Instant) -> bool:
+        return cast("bool", await self._pool.call("change_schedule", astuple(changed), seen_at))
+
+    async def remove(self, org_id: str, name: str) -> bool:
+        return cast("bool", await self._pool.call("remove_schedule", org_id, name))
+
+    async def next_planned(self, analyses: Sequence[str]) -> Instant | None:
+        return cast("Instant | None", await self._connection.call("next_planned", list(analyses)))
+
+    async def claim_due(self, analyses: Sequence[str], *, seconds: float, most: int) -> list[Schedule]:
+        rows = await self._connection.rows("claim_schedules", self._at(), list(analyses), after(0, seconds), most)
+        return [schedule_from(row) for row in rows]
+
+    async def unfinished(self, runs: Sequence[PlannedRun]) -> set[tuple[str, str]]:
+        if not runs:
+            return set()
+        columns = [list(column) for column in zip(*runs, strict=True)]
+        return {(org_id, name) for org_id, name in await self._pool.rows("unfinished_runs", *columns)}
+
+    async def advance(self, ends: Sequence[ScheduleEnd]) -> int:
+        columns = [list(column) for column in zip(*map(astuple, ends), strict=True)] if ends else [[]] * 7
+        return cast("int", await self._connection.call("advance_schedules", *columns))
+
+    async def of_code(self) -> list[Schedule]:
+        return [schedule_from(row) for row in await self._pool.rows("code_schedules")]
+
+
+# -- retention ---------------------------------------------------------------------------------------------------------
+
+
+class PostgresRetention:
+    """Finds and removes what is older than its retention period."""
+
+    def __init__(self, connection: DatabaseConnection, hints: Hints, at: Instant | None) -> None:
+        self._connection = connection
+        self._hints = hints
+        self._at = at
+
+    async def page(self, kind: Kind, cutoffs: Cutoffs, behind: RetirableJob | None, most: int) -> list[RetirableJob]:
+        position = (NEVER, "", "") if behind is None else (behind.finished_at, behind.org_id, behind.job_id)
+        rows = await self._connection.slow_rows(
+            f"retirable_{kind}", cutoffs.latest(kind), *position, most, *_result_cutoffs(kind, cutoffs)
+        )
+        return [RetirableJob(finished_at, None, *rest) for finished_at, *rest in rows]
+
+    async def take(self, batch: RetireBatch) -> int:
+        orgs, ids = zip(*batch.jobs, strict=True)
+        limits = (batch.cutoffs.latest(batch.kind), *_result_cutoffs(batch.kind, batch.cutoffs))
+        [[removed]] = await self._connection.slow_rows(f"retire_{batch.kind}", self._at, list(orgs), list(ids), *limits)
+        announce(self._hints, batch, removed)
+        return int(removed)
+
+    async def prune_codes(self, before: Instant) -> int:
+        [[removed]] = await self._connection.slow_rows("prune_codes", self._at, before)
+        return int(removed)
+
+    async def ended(self) -> tuple[int, int]:
+        [(ended, with_end)] = await self._connection.slow_rows("count_ended")
+        return ended, with_end
+
+    async def kept(self) -> tuple[int, int]:
+        [(results, events)] = await self._connection.slow_rows("count_kept")
+        return results, events
+
+
+def _result_cutoffs(kind: Kind, cutoffs: Cutoffs) -> tuple[Instant, ...]:
+    """Return the cutoffs of each kind of snapshot, which only the retention of results takes."""
+    if kind != "results":
+        return ()
+    return cutoffs.final_results, cutoffs.partial_results, cutoffs.completed_partials

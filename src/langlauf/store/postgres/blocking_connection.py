@@ -17,7 +17,7 @@ import asyncpg
 
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.store.postgres.connection import parse_url
-from langlauf.store.tools.tables import Table
+from langlauf.store.tools.store_copy import Table
 
 T = TypeVar("T")
 Row = tuple[Any, ...]

@@ -17,9 +17,8 @@ from langlauf.domain.delivery import (
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.mail import AddressMark, MailAdmission, MailRefusal
 from langlauf.store.postgres.batch import storable, storable_or_none
-from langlauf.store.postgres.connection import DatabaseConnection
-from langlauf.store.postgres.pool import PooledStore, ReadPool
-from langlauf.store.rows import delivery_from, endpoint_from, subjects_text
+from langlauf.store.postgres.connection import DatabaseConnection, PooledStore, ReadPool
+from langlauf.store.sql import delivery_from, endpoint_from, subjects_text
 
 _BEGINNING = -(2**62)
 

@@ -46,29 +46,46 @@ from langlauf.domain.result import HoldRequest, ReferencedPayloads, ResultGone, 
 from langlauf.domain.schedule import Pause, PauseRequest, ResumeRequest
 from langlauf.domain.state import Status
 from langlauf.hints import Hints
-from langlauf.store.admin import AccessStore, DutyStore, OrgStore, WorkerStore
+from langlauf.store.admin_protocol import (
+    AccessStore,
+    DeliveryStore,
+    DutyStore,
+    MailStore,
+    OrgStore,
+    ScheduleStore,
+    WorkerStore,
+)
 from langlauf.store.blobs.large import LargePayloads
 from langlauf.store.blobs.owner import StoreIdentity
 from langlauf.store.commit_hints import announce, announce_batch
-from langlauf.store.deliveries import DeliveryStore, MailStore
-from langlauf.store.group_commit import MOST_WAITING, GroupCommit, Recording, org_of, payload_length
+from langlauf.store.group_commit import (
+    MOST_WAITING,
+    GroupCommit,
+    Recording,
+    StandingClaim,
+    StandingClaims,
+    org_of,
+    payload_length,
+)
 from langlauf.store.health import StoreHealth
 from langlauf.store.postgres import overview, record, submit
-from langlauf.store.postgres.admin import PostgresAccess, PostgresDuties, PostgresOrgs, PostgresWorkers
+from langlauf.store.postgres.admin import (
+    PostgresAccess,
+    PostgresDuties,
+    PostgresOrgs,
+    PostgresRetention,
+    PostgresSchedules,
+    PostgresWorkers,
+)
 from langlauf.store.postgres.batch import key_of, run_rounds, storable_or_none
-from langlauf.store.postgres.connection import DatabaseConnection, parse_url
+from langlauf.store.postgres.connection import DatabaseConnection, ReadPool, parse_url
 from langlauf.store.postgres.deliveries import PostgresDeliveries, PostgresMail
+from langlauf.store.postgres.migrate import DatabaseClock, identity, prepare
 from langlauf.store.postgres.notify import NotificationListener, Notifier
-from langlauf.store.postgres.pool import ReadPool
 from langlauf.store.postgres.reads import PayloadCache, PostgresTenantReads
-from langlauf.store.postgres.retention import PostgresRetention
-from langlauf.store.postgres.schedules import PostgresSchedules
-from langlauf.store.postgres.server import DatabaseClock, identity, prepare
 from langlauf.store.protocol import TenantReads
 from langlauf.store.retention import retire
-from langlauf.store.rows import pause_from, view_from_database
-from langlauf.store.schedules import ScheduleStore
-from langlauf.store.standing_claims import StandingClaim, StandingClaims
+from langlauf.store.sql import pause_from, view_from_database
 from langlauf.store.tools.store_copy import half_copied
 from langlauf.telemetry.metrics import count_end
 

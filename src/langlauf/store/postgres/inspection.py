@@ -10,12 +10,10 @@ from langlauf.domain.instant import Instant, after
 from langlauf.domain.read_models import WaitingJobs
 from langlauf.domain.result import ReferencedPayloads
 from langlauf.store.blobs.owner import StoreIdentity
-from langlauf.store.migrate import migrations_in
 from langlauf.store.postgres.blocking_connection import BlockingConnection, Row
 from langlauf.store.postgres.connection import CONNECT_TIMEOUT, call_sql, connect, parse_url
-from langlauf.store.postgres.migrate import PACKAGE, applied_migrations
-from langlauf.store.postgres.server import MIN_VERSION, identity, pooler_shares
-from langlauf.store.queries import load
+from langlauf.store.postgres.migrate import MIN_VERSION, PACKAGE, applied_migrations, identity, pooler_shares
+from langlauf.store.sql import load_queries, migrations_in
 from langlauf.store.tools.inspection import (
     ClockFacts,
     Holder,
@@ -41,7 +39,7 @@ class PostgresInspector(SharedInspector):
     def __init__(self, url: str, *, seconds: float) -> None:
         self._url = parse_url(url)
         self._seconds = seconds
-        self._queries = load(PACKAGE, "inspection.sql")
+        self._queries = load_queries(PACKAGE, "inspection.sql")
         self._connection = BlockingConnection(url)
         #: read before any setting of this program: the default of the login
         [[self._synchronous_commit]] = self._catalogue("SHOW synchronous_commit")

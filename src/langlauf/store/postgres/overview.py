@@ -22,10 +22,9 @@ from langlauf.domain.read_models import (
 )
 from langlauf.domain.result import ReferencedPayloads
 from langlauf.store.group_commit import GroupCommit
-from langlauf.store.migrate import migrations_in
-from langlauf.store.postgres.connection import DatabaseConnection
+from langlauf.store.postgres.connection import DatabaseConnection, ReadPool
 from langlauf.store.postgres.migrate import PACKAGE
-from langlauf.store.postgres.pool import ReadPool
+from langlauf.store.sql import migrations_in
 
 #: A job by its org and its id.
 JobKey = tuple[str, str]

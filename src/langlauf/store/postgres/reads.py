@@ -34,22 +34,22 @@ from langlauf.domain.read_models import (
 from langlauf.domain.result import PayloadSource, Snapshot, StoredResult
 from langlauf.domain.state import Status
 from langlauf.store.blobs.large import LargePayloads
-from langlauf.store.bounded_scan import (
+from langlauf.store.blobs.payloads import PIECE
+from langlauf.store.postgres.batch import storable, storable_or_none
+from langlauf.store.postgres.connection import ReadPool
+from langlauf.store.postgres.overview import read_overview
+from langlauf.store.reads import (
     FEW,
     FIRST,
     LARGEST_SEARCHED,
+    BaseTenantReads,
     Position,
     folded,
     inbox_page,
     walk_jobs,
     wanted_status,
 )
-from langlauf.store.postgres.batch import storable, storable_or_none
-from langlauf.store.postgres.overview import read_overview
-from langlauf.store.postgres.pool import ReadPool
-from langlauf.store.reads import BaseTenantReads
-from langlauf.store.rows import event_from, view_from_database
-from langlauf.store.source import PIECE
+from langlauf.store.sql import event_from, view_from_database
 
 #: The start of a feed.
 _FEED_START = FeedPosition("", 0, -1, "", 0)

@@ -33,7 +33,7 @@ from langlauf.domain.state import Status
 from langlauf.store.group_commit import Recording
 from langlauf.store.postgres.batch import key_of, name_unless_uuid, packed
 from langlauf.store.postgres.submit import FindJobs
-from langlauf.store.rows import json_text
+from langlauf.store.sql import json_text
 
 #: Writes that end a job, whose outcome stays visible in the job.
 _ENDS = (Completed, Failed, Canceled)

@@ -1,18 +1,20 @@
-"""Administrative tables in SQLite: API keys, ended sessions, signing secrets, orgs, workers and duties."""
+"""Administrative tables in SQLite: API keys, ended sessions, signing secrets, orgs, workers, duties and schedules."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Literal, cast
 
 import msgspec
+from msgspec.structs import asdict
 
 from langlauf.clock import new_secret
 from langlauf.domain.access import ApiKey, HashedKey, KeyChanges
 from langlauf.domain.health import SILENT_KEPT_SECONDS, DutySuccess, WorkerReport, WorkerStatus
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.provenance import CodeVersion
-from langlauf.store.admin import KEYS, KNOWN_AS, RecordOwner, SessionEnd, worker_from, worker_values
-from langlauf.store.rows import key_from, scopes_text
+from langlauf.domain.schedule import MOST_SCHEDULES, PlannedRun, Schedule, ScheduleEnd
+from langlauf.store.admin_protocol import KEYS, KNOWN_AS, RecordOwner, SessionEnd, worker_from, worker_values
+from langlauf.store.sql import json_text, key_from, schedule_from, scopes_text
 from langlauf.store.sqlite.batch import StoreComponent
 from langlauf.store.sqlite.transaction import Transaction
 
@@ -233,3 +235,57 @@ class SqliteDuties(StoreComponent):
 
     async def successes(self) -> list[DutySuccess]:
         return [DutySuccess(*row) for row in await self._rows("all_duties")]
+
+
+# -- schedules ---------------------------------------------------------------------------------------------------------
+
+
+def _add_schedule(tx: Transaction, new: Schedule) -> bool:
+    return tx.run("add_schedule", **asdict(new), most=MOST_SCHEDULES) > 0
+
+
+def _change_schedule(tx: Transaction, changed: Schedule, seen_at: Instant) -> bool:
+    return tx.run("change_schedule", **asdict(changed), seen_at=seen_at) > 0
+
+
+def _remove_schedule(tx: Transaction, org_id: str, name: str) -> bool:
+    return tx.run("remove_schedule", org_id=org_id, name=name) > 0
+
+
+def _claim_due(tx: Transaction, analyses: Sequence[str], seconds: float, most: int) -> list[Schedule]:
+    due = [schedule_from(row) for row in tx.rows("due_schedules", now=tx.now, analyses=json_text(analyses), most=most)]
+    tx.run_many("claim_schedule", [(one.org_id, one.name, after(tx.now, seconds)) for one in due])
+    return due
+
+
+def _advance_schedule(tx: Transaction, ends: Sequence[ScheduleEnd]) -> int:
+    return tx.run_many("advance_schedule", [asdict(one) for one in ends])
+
+
+class SqliteSchedules(StoreComponent):
+    """Schedules of all orgs."""
+
+    async def add(self, new: Schedule) -> bool:
+        return await self._change(partial(_add_schedule, new=new), new.org_id)
+
+    async def change(self, changed: Schedule, *, seen_at: Instant) -> bool:
+        return await self._change(partial(_change_schedule, changed=changed, seen_at=seen_at), changed.org_id)
+
+    async def remove(self, org_id: str, name: str) -> bool:
+        return await self._change(partial(_remove_schedule, org_id=org_id, name=name), org_id)
+
+    async def next_planned(self, analyses: Sequence[str]) -> Instant | None:
+        [(at,)] = await self._rows("next_planned", analyses=json_text(analyses))
+        return at if isinstance(at, int) else None
+
+    async def claim_due(self, analyses: Sequence[str], *, seconds: float, most: int) -> list[Schedule]:
+        return await self._change(partial(_claim_due, analyses=analyses, seconds=seconds, most=most))
+
+    async def unfinished(self, runs: Sequence[PlannedRun]) -> set[tuple[str, str]]:
+        return {(org_id, name) for org_id, name in await self._rows("unfinished_runs", runs=json_text(runs))}
+
+    async def advance(self, ends: Sequence[ScheduleEnd]) -> int:
+        return await self._change(partial(_advance_schedule, ends=ends))
+
+    async def of_code(self) -> list[Schedule]:
+        return [schedule_from(row) for row in await self._rows("code_schedules")]

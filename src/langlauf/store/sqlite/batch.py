@@ -14,8 +14,8 @@ from langlauf.domain.result import HoldRequest, ResultGone
 from langlauf.domain.schedule import Pause, PauseRequest, ResumeRequest
 from langlauf.store.group_commit import Recording
 from langlauf.store.retention import RetireBatch
-from langlauf.store.rows import pause_from
-from langlauf.store.sqlite import claim, end, later_start, record, retention, submit, sweep
+from langlauf.store.sql import pause_from
+from langlauf.store.sqlite import claim, end, record, retention, submit
 from langlauf.store.sqlite.connection import RunRead
 from langlauf.store.sqlite.transaction import Row, Transaction
 
@@ -87,12 +87,12 @@ SETS: dict[type, Callable[[Transaction, Sequence[Any]], Sequence[Any]]] = {
 SINGLES: dict[type, Callable[[Transaction, Any], Any]] = {
     ClaimRequest: claim.claim,
     claim.RenewRequest: claim.renew,
-    sweep.SweepOne: sweep.sweep_one,
-    later_start.SettleTimes: later_start.settle_times,
+    end.SweepOne: end.sweep_one,
+    claim.SettleTimes: claim.settle_times,
 }
 #: Rare operations, which may change anything: the writer's cache is dropped after them, unless they say otherwise.
 RARE: dict[type, Callable[[Transaction, Any], Any]] = {
-    sweep.TidyLanes: sweep.tidy_lanes,
+    end.TidyLanes: end.tidy_lanes,
     RetireBatch: retention.retire_batch,
     retention.PruneCodes: retention.prune_codes,
     MarkRead: mark_read,

@@ -1,4 +1,4 @@
-"""Claims of jobs under a lease, and renewals of leases."""
+"""Claims of jobs under a lease, renewals of leases, and jobs that enter the line when their time has come."""
 
 from collections import Counter
 
@@ -7,11 +7,56 @@ import msgspec
 from langlauf.domain.attempt import Claim, ClaimRequest, Lease, LeaseRenewal
 from langlauf.domain.event import EventType
 from langlauf.domain.instant import Instant, after
-from langlauf.domain.job import LONGEST_TIMEOUT
+from langlauf.domain.job import LONGEST_TIMEOUT, TOO_LATE
+from langlauf.domain.outcome import Canceled
+from langlauf.domain.read_models import SweptJob
+from langlauf.store.sqlite.end import end_canceled
 from langlauf.store.sqlite.fair_choice import choose_jobs
-from langlauf.store.sqlite.later_start import settle_times
 from langlauf.store.sqlite.transaction import Row, Transaction
 from langlauf.telemetry.metrics import count_end
+
+# -- jobs that wait for their time -------------------------------------------------------------------------------------
+
+#: Lanes, jobs of one of them, and late jobs that one transaction handles: the rest is left to the next.
+_MOST_LANES = 100
+_MOST_JOBS = 100
+_MOST_LATE = 100
+
+
+class SettleTimes(msgspec.Struct, frozen=True):
+    """Does what is due without a claim: all slots may be taken, or no worker may be there."""
+
+
+def settle_times(tx: Transaction, _: SettleTimes | None = None) -> list[SweptJob]:
+    """Cancel what should have started by now, and let into the line what may start; mostly there is neither."""
+    late = [one for one in tx.rows("late_jobs", now=tx.now, most=_MOST_LATE) if _cancel(tx, *one)]
+    lanes = tx.rows("lanes_to_run", now=tx.now, lanes=_MOST_LANES)
+    for org, analysis in lanes:
+        _enter_line(tx, org, analysis)
+    if late or lanes:
+        tx.flush()
+    for org, analysis in lanes:
+        tx.run("lane_next_run", org=org, analysis=analysis)
+    return [SweptJob(tx.org_id(org), job_id, "canceled") for org, job_id in late]
+
+
+def _cancel(tx: Transaction, org: int, job_id: str) -> bool:
+    held = tx.fenced(Lease(tx.org_id(org), job_id, 0))
+    return end_canceled(tx, held, Canceled(by="system", reason=TOO_LATE), actor="system", unheld=True)
+
+
+def _enter_line(tx: Transaction, org: int, analysis: int) -> None:
+    """Give tickets to the jobs of a lane whose time has come, in the order of their times."""
+    lane = {"org": org, "analysis": analysis, "now": tx.now, "most": _MOST_JOBS}
+    due = [row for expedite in (1, 0) for row in tx.rows("jobs_to_run", **lane, expedite=expedite)]
+    entered = [(job, tx.next_ticket(org, analysis, expedite)) for job, expedite, _ in due]
+    if tx.run_many("enter_line", entered) != len(due):
+        raise RuntimeError("a job was found that does not wait for its time")
+    tx.scheduled(org, analysis, -len(due))
+    tx.waiting(org, analysis, +len(due))
+
+
+# -- claims ------------------------------------------------------------------------------------------------------------
 
 #: The index of the analysis in a row of `claimable_jobs`.
 _ANALYSIS = 5

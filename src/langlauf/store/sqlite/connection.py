@@ -1,4 +1,4 @@
-"""Connections to the file, configured for durability, and the migrations of its schema."""
+"""Connections to the file, configured for durability, the migrations of its schema, and the clock of the store."""
 
 import asyncio
 import contextlib
@@ -6,16 +6,18 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 from urllib.parse import quote
 
 import apsw
 
-from langlauf.clock import monotonic
+from langlauf.clock import TimeSource, machine_time, monotonic
 from langlauf.domain.errors import StoreUnavailable
+from langlauf.domain.instant import SECOND, Instant
 from langlauf.store.health import PROBLEM_TEXTS, StoreProblem
-from langlauf.store.migrate import migrations_in, pending
+from langlauf.store.sql import load_queries, migrations_in, pending_migrations
 from langlauf.store.sqlite.health import problem_of, why_unwritable
 
 T = TypeVar("T")
@@ -134,7 +136,7 @@ def migrate(connection: apsw.Connection) -> list[str]:
     """Apply missing migrations, each with its number in one transaction; return their names."""
     known = migrations_in("langlauf.store.sqlite")
     done = []
-    for step in pending(known, applied_migrations(connection)):
+    for step in pending_migrations(known, applied_migrations(connection)):
         connection.execute("BEGIN IMMEDIATE")
         try:
             # Another process may have been faster while this one waited for the lock.
@@ -243,3 +245,94 @@ class RunRead(Protocol):
     """Runs a function on the connection for reads."""
 
     def __call__(self, read: Callable[[apsw.Connection], T], /) -> Awaitable[T]: ...
+
+
+# -- clock -------------------------------------------------------------------------------------------------------------
+# A wall clock is set by people and programs. A step forward would lose every lease, with a step back none would
+# end. So the time of a store is the time since boot, which cannot be set, plus a shift. The first process
+# that opens the store after a boot fixes the shift by its wall clock; the store keeps it, and every
+# process of the same boot uses it, whatever the wall clock did meanwhile.
+#
+# Where the wall clock has moved ahead, the store follows it while no lease is live. Where it has moved back, the
+# store stays ahead until the next boot.
+
+#: How far the wall clock may be ahead before the store's clock follows it.
+CLOCK_TOLERANCE = 2 * SECOND
+
+
+def settled(shift: int | None, *, since_boot: Instant, wall: Instant, newest: Instant, busy: bool) -> int:
+    """Return the shift to use: the stored one, if any, moved forward where that is due and no lease is live."""
+    if shift is None:
+        return max(wall, newest) - since_boot
+    shift = max(shift, newest - since_boot)
+    ahead = wall - (since_boot + shift)
+    return shift + ahead if ahead > CLOCK_TOLERANCE and not busy else shift
+
+
+class SteadyClock:
+    """The time of one store. It must be settled before its first use."""
+
+    def __init__(self, source: TimeSource) -> None:
+        self._source = source
+        self._shift = 0
+
+    def now(self) -> Instant:
+        """Microseconds since 1970 in UTC, by the store's own reckoning."""
+        return self._source.since_boot() + self._shift
+
+    @property
+    def slow(self) -> bool:
+        """Whether the wall clock has moved ahead."""
+        return self._source.wall() - self.now() > CLOCK_TOLERANCE
+
+    def follow(self, connection: apsw.Connection) -> None:
+        """Read the stored shift inside a write, since another process may have moved it."""
+        kept = self._kept(connection)
+        if kept is not None:
+            self._shift = kept
+
+    def settle(self, connection: apsw.Connection) -> float:
+        """Fix the shift, or move it forward where that is due; return by how many seconds it moved."""
+        kept = self._kept(connection)
+        if kept is not None and self._settled(connection, kept) == kept:
+            self._shift = kept
+            return 0.0
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            kept = self._kept(connection)  # another process may have been faster
+            self._shift = self._settled(connection, kept)
+            connection.execute(_clock_queries()["clock_set"], {"boot_id": self._source.boot_id, "shift": self._shift})
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        return 0.0 if kept is None else (self._shift - kept) / SECOND
+
+    def look(self, connection: apsw.Connection) -> Instant:
+        """Return the time of a store that is only read: nothing is fixed or moved."""
+        kept = self._kept(connection)
+        self._shift = self._settled(connection, None) if kept is None else kept
+        return self.now()
+
+    def _kept(self, connection: apsw.Connection) -> int | None:
+        shift: Any = connection.execute(_clock_queries()["clock_shift"], {"boot_id": self._source.boot_id}).get
+        return cast("int | None", shift)
+
+    def _settled(self, connection: apsw.Connection, kept: int | None) -> int:
+        newest: Any = connection.execute(_clock_queries()["clock_newest"]).get
+        since_boot, wall = self._source.since_boot(), self._source.wall()
+        busy: Any = connection.execute(_clock_queries()["clock_busy"], {"now": since_boot + (kept or 0)}).get
+        return settled(kept, since_boot=since_boot, wall=wall, newest=newest, busy=bool(busy))
+
+
+def clock_of(connection: apsw.Connection) -> SteadyClock:
+    """Return the settled clock of an open store: due work must not wait for a wall clock that is ahead."""
+    clock = SteadyClock(machine_time())
+    clock.settle(connection)
+    return clock
+
+
+@cache
+def _clock_queries() -> dict[str, str]:
+    return load_queries("langlauf.store.sqlite", "clock.sql")

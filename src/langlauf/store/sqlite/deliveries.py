@@ -22,7 +22,7 @@ from langlauf.domain.delivery import (
 )
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.mail import AddressMark, MailAdmission, MailRefusal, mail_refusal
-from langlauf.store.rows import delivery_from, endpoint_from, subjects_text
+from langlauf.store.sql import delivery_from, endpoint_from, subjects_text
 from langlauf.store.sqlite.batch import StoreComponent
 from langlauf.store.sqlite.connection import RunRead
 from langlauf.store.sqlite.transaction import Row, Transaction

@@ -31,17 +31,15 @@ from langlauf.hints import Hints
 from langlauf.store.blobs.large import LargePayloads
 from langlauf.store.blobs.owner import StoreIdentity
 from langlauf.store.group_commit import MOST_WAITING, Recording
-from langlauf.store.migrate import migrations_in
 from langlauf.store.protocol import TenantReads
 from langlauf.store.retention import retire
-from langlauf.store.rows import json_text, pause_from
-from langlauf.store.sqlite import admin, claim, deliveries, later_start, overview, retention, sweep
-from langlauf.store.sqlite.clock import SteadyClock
-from langlauf.store.sqlite.connection import applied_migrations
+from langlauf.store.sql import json_text, migrations_in, pause_from
+from langlauf.store.sqlite import admin, claim, deliveries, end, overview, retention
+from langlauf.store.sqlite.admin import SqliteSchedules
+from langlauf.store.sqlite.connection import SteadyClock, applied_migrations
 from langlauf.store.sqlite.engine import SqliteEngine
 from langlauf.store.sqlite.health import file_identity
 from langlauf.store.sqlite.reads import SqliteTenantReads
-from langlauf.store.sqlite.schedules import SqliteSchedules
 from langlauf.store.sqlite.transaction import Row
 from langlauf.telemetry.log import LogEvent, log_event
 
@@ -121,12 +119,12 @@ class SqliteStore(SqliteEngine):
 
     async def sweep(self, *, grace_seconds: float, backoff: Backoff, limit: int = 100) -> list[SweptJob]:
         swept: list[SweptJob] = []
-        run = sweep.Sweep(self._read, self._writes.do, self._queries["sweepable"])
+        run = end.Sweep(self._read, self._writes.do, self._queries["sweepable"])
         try:
             async for taken in run.pages(self.clock.now(), grace_seconds=grace_seconds, backoff=backoff, limit=limit):
                 swept += taken
-            swept += await self._writes.do(later_start.SettleTimes())
-            await self._writes.do(sweep.TidyLanes())
+            swept += await self._writes.do(claim.SettleTimes())
+            await self._writes.do(end.TidyLanes())
             await self._correct_clock()
         except StoreError as error:
             if not swept:

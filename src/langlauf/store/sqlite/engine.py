@@ -20,13 +20,20 @@ from langlauf.domain.attempt import Claim
 from langlauf.domain.errors import StoreError, StoreUnavailable, StoreUnhealthy
 from langlauf.hints import Hints
 from langlauf.store.commit_hints import announce, announce_batch
-from langlauf.store.group_commit import BatchPace, GroupCommit, org_of, payload_length
+from langlauf.store.group_commit import BatchPace, GroupCommit, StandingClaims, org_of, payload_length
 from langlauf.store.health import StoreHealth, StoreProblem
-from langlauf.store.queries import load
 from langlauf.store.retention import RetireBatch
+from langlauf.store.sql import load_queries
 from langlauf.store.sqlite.batch import Change, run_batch
-from langlauf.store.sqlite.clock import SteadyClock
-from langlauf.store.sqlite.connection import MEMORY, Checkpoints, LongReads, cannot_open, migrate, open_connection
+from langlauf.store.sqlite.connection import (
+    MEMORY,
+    Checkpoints,
+    LongReads,
+    SteadyClock,
+    cannot_open,
+    migrate,
+    open_connection,
+)
 from langlauf.store.sqlite.health import (
     QUICK_SECONDS,
     DamageScan,
@@ -38,7 +45,6 @@ from langlauf.store.sqlite.health import (
 from langlauf.store.sqlite.snapshot import refuse_unfinished
 from langlauf.store.sqlite.transaction import Transaction
 from langlauf.store.sqlite.writer_cache import WriterCache
-from langlauf.store.standing_claims import StandingClaims
 from langlauf.telemetry.log import LogEvent, log_event
 
 T = TypeVar("T")
@@ -75,7 +81,7 @@ class SqliteEngine:
         self.path = path
         self.clock = clock
         self._queries = {
-            name: sql.replace("{fence}", _FENCE) for name, sql in load("langlauf.store.sqlite", *_FILES).items()
+            name: sql.replace("{fence}", _FENCE) for name, sql in load_queries("langlauf.store.sqlite", *_FILES).items()
         }
         self._writer_thread = ThreadPoolExecutor(1, thread_name_prefix="langlauf-writer")
         in_memory = path == MEMORY

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from langlauf.domain.attempt import ClaimRequest
 from langlauf.domain.fairness import OrgQueue, deal_jobs, share_slots
 from langlauf.domain.instant import Instant, after
-from langlauf.store.rows import json_text
+from langlauf.store.sql import json_text
 from langlauf.store.sqlite.transaction import Transaction
 
 #: An org and an analysis, by their numbers.

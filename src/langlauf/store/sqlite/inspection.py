@@ -13,11 +13,14 @@ from langlauf.domain.instant import Instant
 from langlauf.domain.read_models import WaitingJobs
 from langlauf.domain.result import ReferencedPayloads
 from langlauf.store.blobs.owner import StoreIdentity
-from langlauf.store.migrate import migrations_in
-from langlauf.store.queries import load
-from langlauf.store.rows import json_text
-from langlauf.store.sqlite.clock import SteadyClock
-from langlauf.store.sqlite.connection import BUSY_MILLISECONDS, OLDEST_SAFE_SQLITE, applied_migrations, open_connection
+from langlauf.store.sql import json_text, load_queries, migrations_in
+from langlauf.store.sqlite.connection import (
+    BUSY_MILLISECONDS,
+    OLDEST_SAFE_SQLITE,
+    SteadyClock,
+    applied_migrations,
+    open_connection,
+)
 from langlauf.store.sqlite.engine import LARGEST_LOG
 from langlauf.store.sqlite.health import file_identity, file_system_of, why_unwritable
 from langlauf.store.sqlite.retention import payloads_from
@@ -46,7 +49,7 @@ class SqliteInspector(SharedInspector):
         if not Path(path).is_file():
             raise StoreUnavailable(f"there is no store at {path}")
         self._path = path
-        self._queries = load(PACKAGE, *_FILES)
+        self._queries = load_queries(PACKAGE, *_FILES)
         self._connection = _opened(path)
 
     # -- the file ------------------------------------------------------------------------------------------------------

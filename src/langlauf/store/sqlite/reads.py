@@ -35,10 +35,12 @@ from langlauf.domain.read_models import (
 from langlauf.domain.result import PayloadSource, Snapshot, StoredResult
 from langlauf.domain.state import Status
 from langlauf.store.blobs.large import LargePayloads
-from langlauf.store.bounded_scan import (
+from langlauf.store.blobs.payloads import PayloadPieces
+from langlauf.store.reads import (
     FEW,
     FIRST,
     LARGEST_SEARCHED,
+    BaseTenantReads,
     Position,
     folded,
     inbox_page,
@@ -46,9 +48,7 @@ from langlauf.store.bounded_scan import (
     walk_jobs,
     wanted_status,
 )
-from langlauf.store.reads import BaseTenantReads
-from langlauf.store.rows import endpoint_from, event_from, json_text, view_from
-from langlauf.store.source import PayloadPieces
+from langlauf.store.sql import endpoint_from, event_from, json_text, view_from
 from langlauf.store.sqlite.connection import RunRead
 from langlauf.store.sqlite.overview import read_overview
 from langlauf.store.sqlite.transaction import Row

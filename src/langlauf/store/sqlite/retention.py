@@ -13,7 +13,7 @@ from langlauf.domain.instant import Instant
 from langlauf.domain.result import ReferencedPayloads
 from langlauf.domain.state import Status
 from langlauf.store.retention import NEVER, Cutoffs, Kind, RetirableJob, RetireBatch
-from langlauf.store.rows import json_text
+from langlauf.store.sql import json_text
 from langlauf.store.sqlite.connection import MEMORY, RunRead, open_connection
 from langlauf.store.sqlite.transaction import Row, Transaction
 

@@ -14,7 +14,7 @@ from langlauf.domain.job import INLINE_REF
 from langlauf.domain.outcome import Completed
 from langlauf.domain.read_models import JobView
 from langlauf.domain.result import SCHEMA_VERSION, ResultKind
-from langlauf.store.rows import json_text, view_from
+from langlauf.store.sql import json_text, view_from
 from langlauf.store.sqlite.writer_cache import WriterCache
 
 Row = tuple[Any, ...]

@@ -20,10 +20,9 @@ import msgspec
 
 from langlauf.clock import new_secret
 from langlauf.domain.errors import SchemaTooNew, StoreError, StoreUnavailable
-from langlauf.store.admin import KNOWN_AS
+from langlauf.store.admin_protocol import KNOWN_AS
 from langlauf.store.blobs.owner import INSTANCE
-from langlauf.store.migrate import migrations_in
-from langlauf.store.queries import load
+from langlauf.store.sql import load_queries, migrations_in
 from langlauf.store.sqlite.connection import applied_migrations, open_connection, open_untouched, unseen_log
 from langlauf.store.sqlite.snapshot import refuse_unfinished
 from langlauf.store.tools.verify import Watch
@@ -33,7 +32,7 @@ _PAGES = 2_048
 _HEADER = b"SQLite format 3\0"
 #: Tables that only a store has.
 _OURS = frozenset({"job_rows", "event_rows", "result_rows", "key_rows"})
-_ORPHANS = load("langlauf.store.sqlite", "verify.sql")["own_orphans"]
+_ORPHANS = load_queries("langlauf.store.sqlite", "verify.sql")["own_orphans"]
 _TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
 _HAS_SECRETS = "SELECT 1 FROM sqlite_schema WHERE name = 'signing_secrets'"
 _OWNER_READ = "SELECT secret FROM signing_secrets WHERE purpose = ?"

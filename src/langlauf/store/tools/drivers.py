@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from functools import partial
 
-from langlauf.store.sqlite import inspection, snapshot, store_copy
+from langlauf.store.blobs.owner import BlockingPayloads
+from langlauf.store.sqlite import inspection, snapshot
 from langlauf.store.sqlite.snapshot import snapshot_of
-from langlauf.store.tools.blocking_payloads import BlockingPayloads
 from langlauf.store.tools.inspection import Inspector
 from langlauf.store.tools.location import PostgresLocation, StoreLocation
 from langlauf.store.tools.store_copy import CopyRefused, CopyReport, CopyTarget, OpenSource, StoreCopy
@@ -56,15 +56,15 @@ def _has_unnamed_jobs(path: str) -> bool:
 
 def _reading(place: StoreLocation, *, unfinished: bool = False) -> OpenSource:
     if isinstance(place, PostgresLocation):
-        from langlauf.store.postgres.store_copy import source_of
+        from langlauf.store.postgres.snapshot import source_of
 
         return partial(source_of, place.url, unfinished=unfinished)
-    return partial(store_copy.source_of, place.path, unfinished=unfinished)
+    return partial(snapshot.source_of, place.path, unfinished=unfinished)
 
 
 def _target(place: StoreLocation) -> AbstractContextManager[CopyTarget]:
     if isinstance(place, PostgresLocation):
-        from langlauf.store.postgres.store_copy import target_of
+        from langlauf.store.postgres.snapshot import target_of
 
         return target_of(place.url)
-    return store_copy.target_of(place.path)
+    return snapshot.target_of(place.path)

@@ -1,8 +1,4 @@
-"""Copies all of a store into an empty one, in batches, and can go on where it was: the same for every store.
-
-The copy is compared with its source before it may be used: every table has as many rows and the same digest. What can
-be made from the rest is not copied but made: lanes and what they count.
-"""
+"""Copies all of a store into an empty one, in batches, and can go on where it was; the tables and columns to copy."""
 
 import hashlib
 from abc import ABC, abstractmethod
@@ -12,11 +8,88 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from langlauf.domain.delivery import DeliveryAttempt, Notification
 from langlauf.domain.errors import StoreError
+from langlauf.domain.event import Event
 from langlauf.domain.instant import Instant
-from langlauf.store.queries import load
-from langlauf.store.tools.tables import TABLES, Table
+from langlauf.domain.job import JobRecord
+from langlauf.domain.provenance import CodeVersion
+from langlauf.domain.result import Snapshot
+from langlauf.domain.schedule import SCHEDULE_FIELDS, Pause
+from langlauf.store.sql import load_queries
 from langlauf.store.tools.verify import Watch
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+class Table(NamedTuple):
+    """A table whose rows are the same in every store."""
+
+    name: str
+    columns: tuple[str, ...]
+
+
+#: Jobs come before what belongs to them.
+TABLES = (
+    # A job's record has no read mark: that is about the message of its end.
+    Table("jobs", (*JobRecord.__struct_fields__, "read_at")),
+    Table("job_inputs", ("org_id", "job_id", "queued_at", "payload")),
+    Table("job_events", Event.__struct_fields__),
+    Table("job_results", (*Snapshot.__struct_fields__, "payload", "views", "schema_text")),
+    # In-app messages about the end of a job are derived from the job, and are in no table.
+    Table("outbox", Notification.__struct_fields__),
+    Table("delivery_attempts", DeliveryAttempt.__struct_fields__),
+    Table("delivery_lanes", ("org_id", "lane", "failures", "failing_since", "paused_until")),
+    Table("job_wishes", ("org_id", "job_id", "channel", "target", "lane", "language")),
+    Table(
+        "webhook_endpoints",
+        (
+            "org_id",
+            "endpoint_id",
+            "url",
+            "name",
+            "subjects",
+            "created_at",
+            "version",
+            "former_until",
+            "disabled_at",
+            "disabled_reason",
+        ),
+    ),
+    Table("schedules", SCHEDULE_FIELDS),
+    Table("mail_marks", ("org_id", "address", "mark", "at")),
+    Table("inbox_marks", ("org_id", "read_until")),
+    Table("job_chunks", ("org_id", "job_id", "chunk_key", "payload", "created_at", "total")),
+    Table("leases", ("org_id", "job_id", "attempt", "worker_id", "expires_at", "deadline_at")),
+    Table("idempotency_keys", ("org_id", "idempotency_key", "job_id", "payload_hash", "created_at")),
+    Table("pace", ("analysis", "runs", "mean_seconds")),
+    Table("pauses", Pause.__struct_fields__),
+    Table("codes", ("code", *CodeVersion.__struct_fields__, "seen_at")),
+    Table("imports", ("file_name", "sha256", "imported_at", "jobs")),
+    Table(
+        "api_keys",
+        (
+            "key_id",
+            "org_id",
+            "name",
+            "secret_hash",
+            "scopes",
+            "created_at",
+            "expires_at",
+            "revoked_at",
+            "last_used_at",
+            "version",
+        ),
+    ),
+    Table("signing_secrets", ("purpose", "secret", "created_at")),
+    Table("ended_sessions", ("session_id", "expires_at", "number")),
+)
+BY_NAME = {table.name: table for table in TABLES}
+
+
+# -- copy --------------------------------------------------------------------------------------------------------------
+# The copy is compared with its source before it may be used: every table has as many rows and the same digest. What can
+# be made from the rest is not copied but made: lanes and what they count.
 
 Row = tuple[Any, ...]
 #: What one transaction of the target may take.
@@ -25,7 +98,7 @@ _BYTES_PER_BATCH = 8 * 1024 * 1024
 #: The columns that make a row large.
 _HEAVY = frozenset({"payload", "views"})
 _WATCH_EVERY = 1_000
-_QUERIES = load("langlauf.store.tools", "transfer.sql")
+_QUERIES = load_queries("langlauf.store.tools", "transfer.sql")
 _encode = msgspec.msgpack.Encoder().encode
 
 

@@ -15,10 +15,9 @@ from langlauf.domain.instant import SECOND, Instant
 from langlauf.domain.job import FREE_TEXT_FIELDS, JobRecord, payload_hash
 from langlauf.domain.provenance import DERIVED, CodeVersion, Source, derived_version
 from langlauf.domain.redact import redact
-from langlauf.store.blobs.names import folder_of
-from langlauf.store.queries import parse
-from langlauf.store.rows import job_from
-from langlauf.store.tools.blocking_payloads import BlockingPayloads
+from langlauf.store.blobs.owner import BlockingPayloads
+from langlauf.store.blobs.protocol import folder_of
+from langlauf.store.sql import job_from, parse_queries
 from langlauf.store.tools.event_log import EventLogCheck
 
 #: Called for each step: what is checked, how much of it is done, the total.
@@ -138,7 +137,7 @@ _SPELLED = re.compile(r"\{(\w+):([\w.]+)\}")
 def rule_queries(spelling: Mapping[str, str]) -> dict[str, str]:
     """Return the queries of `verify.sql` in the dialect of one database."""
     text = resources.files("langlauf.store.tools").joinpath("verify.sql").read_text("utf-8")
-    return parse(_SPELLED.sub(lambda found: spelling[found[1]].format(found[2]), text))
+    return parse_queries(_SPELLED.sub(lambda found: spelling[found[1]].format(found[2]), text))
 
 
 #: Two sweeps of the default length.

@@ -1,4 +1,4 @@
-"""The protocols of administrative tables: keys and sessions, orgs, workers and duties. No job depends on them."""
+"""The protocols of what is beside jobs: keys, sessions, orgs, workers and duties, deliveries and schedules."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
@@ -6,10 +6,22 @@ from typing import Any, Literal, NamedTuple, Protocol
 import msgspec
 
 from langlauf.domain.access import ApiKey, HashedKey, KeyChanges
+from langlauf.domain.delivery import (
+    Delivery,
+    DeliveryClaim,
+    DeliveryEnd,
+    DeliveryReplay,
+    DeliveryStatistics,
+    EndpointChange,
+    Subscription,
+    WebhookEndpoint,
+)
 from langlauf.domain.health import DutySuccess, WorkerReport, WorkerStatus
 from langlauf.domain.instant import Instant
+from langlauf.domain.mail import AddressMark, MailAdmission, MailRefusal
 from langlauf.domain.provenance import CodeVersion
-from langlauf.store.rows import json_text
+from langlauf.domain.schedule import PlannedRun, Schedule, ScheduleEnd
+from langlauf.store.sql import json_text
 
 
 class RecordOwner(NamedTuple):
@@ -155,3 +167,85 @@ class DutyStore(Protocol):
 
     async def successes(self) -> list[DutySuccess]:
         """Return the last success of each, by name."""
+
+
+# -- deliveries and receivers of mail ----------------------------------------------------------------------------------
+# Endpoints and the log of deliveries are tenant data: they are read through `TenantReads`.
+
+
+class DeliveryStore(Protocol):
+    """The outbox and webhook endpoints. Each verb is one atomic change."""
+
+    async def add_endpoint(self, new: WebhookEndpoint) -> WebhookEndpoint | None:
+        """Store an endpoint; None where the org has one for that URL already, or too many."""
+
+    async def change_endpoint(self, change: EndpointChange) -> WebhookEndpoint | None:
+        """Change an endpoint of an org; None where there is no such one."""
+
+    async def remove_endpoint(self, org_id: str, endpoint_id: str) -> bool:
+        """Delete an endpoint, and give up its pending messages."""
+
+    async def subscribe(self, org_id: str, job_id: str, wanted: Subscription) -> bool | None:
+        """Add a subscription to a job, in place of its last one for that channel. Idempotent.
+
+        False where the job has ended, whose messages are written; None where the org has no such job.
+        """
+
+    async def claim(self, request: DeliveryClaim) -> list[Delivery]:
+        """Claim due messages, so that no lane blocks another; each is to be finished before its claim expires."""
+
+    async def finish(self, end: DeliveryEnd) -> bool:
+        """Record the result of an attempt; False where a later attempt was made or the message is settled.
+
+        Repeating it changes nothing and returns the same: the first answer may have been lost.
+        """
+
+    async def replay(self, request: DeliveryReplay) -> int:
+        """Make settled messages due again, with all their tries; return how many."""
+
+    async def figures(self) -> DeliveryStatistics:
+        """Return the state of deliveries over all orgs."""
+
+
+class MailStore(Protocol):
+    """Receivers of mail and their rate limits. Each verb is one atomic change."""
+
+    async def add_mark(self, org_id: str, address: str, mark: AddressMark) -> bool:
+        """Mark an address for an org; False where it is marked so already."""
+
+    async def remove_mark(self, org_id: str, address: str, mark: AddressMark) -> bool:
+        """Remove a mark; False where there is none."""
+
+    async def admit(self, request: MailAdmission) -> MailRefusal | None:
+        """Admit a mail and count it, or return why not. An attempt is counted once, however often it is repeated."""
+
+
+# -- schedules ---------------------------------------------------------------------------------------------------------
+
+
+class ScheduleStore(Protocol):
+    """Schedules of all orgs. Each verb is one atomic change."""
+
+    async def add(self, new: Schedule) -> bool:
+        """Store a schedule; False where the org has one of that name already, or too many."""
+
+    async def change(self, changed: Schedule, *, seen_at: Instant) -> bool:
+        """Replace a schedule as it was at `seen_at`; False where it has changed since or is gone."""
+
+    async def remove(self, org_id: str, name: str) -> bool:
+        """Remove a schedule; its jobs stay. False where there is none."""
+
+    async def next_planned(self, analyses: Sequence[str]) -> Instant | None:
+        """Return when the first schedule of these analyses is due that no process fires; perhaps in the past."""
+
+    async def claim_due(self, analyses: Sequence[str], *, seconds: float, most: int) -> list[Schedule]:
+        """Return due schedules of these analyses, and keep other processes from them for so many seconds."""
+
+    async def unfinished(self, runs: Sequence[PlannedRun]) -> set[tuple[str, str]]:
+        """Return the schedules, by org and name, of which an earlier run than the planned one has not ended."""
+
+    async def advance(self, ends: Sequence[ScheduleEnd]) -> int:
+        """Record what became of due runs, and when the next ones are; return how many were still due."""
+
+    async def of_code(self) -> list[Schedule]:
+        """Return the schedules that come with code."""

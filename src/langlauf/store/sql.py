@@ -1,18 +1,116 @@
-"""Rows as records, and values as the JSON text that rows hold."""
+"""SQL of the stores: named queries, numbered migrations, and rows as records."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib import resources
 from operator import itemgetter
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from langlauf.domain.access import ApiKey, Scope
-from langlauf.domain.delivery import Delivery, Subject, Subscription, WebhookEndpoint
+from langlauf.domain.delivery import Delivery, Notification, Subject, Subscription, WebhookEndpoint
+from langlauf.domain.errors import SchemaTooNew
 from langlauf.domain.event import Event, EventType
+from langlauf.domain.health import WorkerReport
 from langlauf.domain.job import JOB_FIELDS, JobRecord
+from langlauf.domain.provenance import CodeVersion
 from langlauf.domain.read_models import JobView
+from langlauf.domain.result import Snapshot
 from langlauf.domain.schedule import SCHEDULE_FIELDS, Pause, Schedule
 from langlauf.domain.state import Status
+
+# -- named queries -----------------------------------------------------------------------------------------------------
+# A query starts with a line `-- name: what_it_does` and runs to the next one. `{job_columns}` and its like stand for
+# the fields of a record, so that a query and the record it fills cannot drift apart.
+
+_QUERY_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
+_RECORDS: dict[str, type[msgspec.Struct]] = {
+    "job": JobRecord,
+    "event": Event,
+    "snapshot": Snapshot,
+    "notification": Notification,
+    "key": ApiKey,
+    "worker": WorkerReport,
+    "pause": Pause,
+    "code": CodeVersion,
+}
+
+
+@cache
+def _placeholders() -> dict[str, str]:
+    texts = {}
+    for word, record in _RECORDS.items():
+        fields = record.__struct_fields__
+        texts[f"{{{word}_columns}}"] = ", ".join(f"{word}.{name}" for name in fields)
+        texts[f"{{{word}_names}}"] = ", ".join(fields)
+        texts[f"{{{word}_named}}"] = ", ".join(f":{name}" for name in fields)
+    return texts
+
+
+def fill_placeholders(text: str) -> str:
+    """Return SQL with placeholders replaced by the fields of records."""
+    for placeholder, columns in _placeholders().items():
+        text = text.replace(placeholder, columns)
+    return text
+
+
+def parse_queries(text: str) -> dict[str, str]:
+    """Return the queries of a file by name, placeholders filled in."""
+    parts = _QUERY_NAME.split(fill_placeholders(text))[1:]
+    found: dict[str, str] = {}
+    for name, body in zip(parts[::2], parts[1::2], strict=True):
+        if name in found:
+            raise ValueError(f"two queries are called {name}")
+        # Without comments: the driver compares texts at every execution to find the prepared statement.
+        found[name] = _COMMENT.sub("", body).strip().rstrip(";")
+    return found
+
+
+@cache
+def load_queries(package: str, *files: str) -> dict[str, str]:
+    """Return the queries of one or more files that lie in a package; read once in a process."""
+    folder = resources.files(package)
+    return parse_queries("\n".join(folder.joinpath(file).read_text("utf-8") for file in files))
+
+
+# -- migrations --------------------------------------------------------------------------------------------------------
+
+_MIGRATION_FILE = re.compile(r"^(\d{4})_(\w+)\.sql$")
+
+
+class Migration(NamedTuple):
+    """One step of the schema's history."""
+
+    number: int
+    name: str
+    sql: str
+
+
+def migrations_in(package: str) -> list[Migration]:
+    """Return the migrations of a driver's package, in order, without a gap."""
+    found = sorted(
+        Migration(int(match[1]), match[2], file.read_text("utf-8"))
+        for file in resources.files(package).joinpath("migrations").iterdir()
+        if (match := _MIGRATION_FILE.match(file.name))
+    )
+    if [step.number for step in found] != list(range(1, len(found) + 1)):
+        raise ValueError(f"the migrations of {package} are not numbered 1, 2, 3 …")
+    return found
+
+
+def pending_migrations(known: list[Migration], applied: int) -> list[Migration]:
+    """Return the steps that are still to do; a store from a newer program is refused."""
+    if applied > len(known):
+        raise SchemaTooNew(
+            f"the store has schema {applied}, this program knows {len(known)}: start the newer program instead"
+        )
+    return known[applied:]
+
+
+# -- rows --------------------------------------------------------------------------------------------------------------
 
 _encode = msgspec.json.Encoder().encode
 _seen_by_name = itemgetter(*JOB_FIELDS, "lease_expires_at")
