@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # a process that only runs analyses loads neither the API nor
     from starlette.types import ASGIApp
 
     from langlauf.api.context import ApiContext
-    from langlauf.auth.limit_memory import LimitMemory
+    from langlauf.auth.rates import LimitMemory
     from langlauf.bootstrap import Runtime
 
 F = TypeVar("F", bound=Function)
@@ -224,7 +224,7 @@ class Langlauf:
         `traceparent` is the trace context of the job; a malformed one is ignored. `notify` says where to report its
         end: `{"webhook": "https://…", "email": "name@example.org"}`, or one of the two.
         """
-        from langlauf.service.notify_options import NotifyOptions
+        from langlauf.service.notifications import NotifyOptions
         from langlauf.service.submit import SubmitRequest
 
         if not is_valid_name(org):

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from langlauf.analysis.registry import Registry
-from langlauf.auth.keyring import USES_EVERY_SECONDS, Authenticator, Keyring
-from langlauf.auth.limit_memory import LimitMemory
+from langlauf.auth.credentials import JobTokens
+from langlauf.auth.keyring import USES_EVERY_SECONDS, Authenticator, Keyring, KeyService
+from langlauf.auth.rates import LimitMemory
 from langlauf.auth.sessions import Sessions
-from langlauf.auth.tokens import JobTokens
 from langlauf.background import DutyRecorder, PeriodicDuty
 from langlauf.compat.v1_import import import_v1, name_jobs
 from langlauf.compat.v1_records import UNNAMED
-from langlauf.delivery.checked_connection import ConnectionPolicy, Resolver, tls_context
+from langlauf.delivery.checked_http import ConnectionPolicy, Resolver, tls_context
 from langlauf.delivery.mail import EmailChannel
 from langlauf.delivery.sender import Channel, Sender, UnconfiguredChannel
 from langlauf.delivery.webhook import WebhookChannel, WebhookTester
@@ -27,24 +27,18 @@ from langlauf.domain.health import RETENTION_DUTY, SWEEP_DUTY
 from langlauf.domain.ssrf import allowed_networks
 from langlauf.domain.webhook import ENDPOINT_SECRETS_PURPOSE, read_secret
 from langlauf.hints import Hints
-from langlauf.maintenance.alarm import EVERY_SECONDS, Alarm
-from langlauf.maintenance.retention import apply_retention
-from langlauf.maintenance.sweep import sweep_once
+from langlauf.maintenance.duties import EVERY_SECONDS, Alarm, apply_retention, sweep_once
 from langlauf.service.control import Control, Holds
-from langlauf.service.estimates import Estimates
 from langlauf.service.follow import LOOK_SECONDS, Followers
-from langlauf.service.inbox import Inbox
-from langlauf.service.keys import KeyService
-from langlauf.service.mail_receivers import MailReceivers
-from langlauf.service.metrics_snapshot import MetricsSnapshot
-from langlauf.service.overview import Overviews
-from langlauf.service.pauses import Pauses
+from langlauf.service.notifications import Inbox, MailReceivers
+from langlauf.service.overview import MetricsSnapshot, Overviews
 from langlauf.service.provenance import Provenances
 from langlauf.service.read import Reads
 from langlauf.service.request_limits import ResponseMemory, StreamSlots
 from langlauf.service.schedules import LOOK_SECONDS as SCHEDULES_EVERY
 from langlauf.service.schedules import ScheduleFirer, ScheduleService
 from langlauf.service.services import Services
+from langlauf.service.start_times import Estimates, Pauses
 from langlauf.service.submit import SubmitService
 from langlauf.service.webhooks import WebhookService
 from langlauf.settings import Settings

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from langlauf import Langlauf
+from langlauf.auth.keyring import KeyService
 from langlauf.bootstrap import Runtime
 from langlauf.cli.serve import _welcome
-from langlauf.service.keys import KeyService
 from tests.support.running_app import run
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import uvloop
 
-from langlauf.delivery import checked_connection
-from langlauf.delivery.checked_connection import (
+from langlauf.delivery import checked_http
+from langlauf.delivery.checked_http import (
     ConnectionPolicy,
     Resolver,
     TooManyLookups,
@@ -68,7 +68,7 @@ def test_where_this_server_listens_is_not_called(host: str, port: int, own: bool
 
 
 def test_the_next_address_is_tried_where_one_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checked_connection, "_look_up", lambda _: [ip_address("127.0.0.2"), ip_address("127.0.0.1")])
+    monkeypatch.setattr(checked_http, "_look_up", lambda _: [ip_address("127.0.0.2"), ip_address("127.0.0.1")])
     with _listening() as listener:
         url = f"http://receiver:{listener.getsockname()[1]}/"
         assert uvloop.run(_call(url, ConnectionPolicy(trust=tls_context(None), allow=HOME))) == "127.0.0.1"
@@ -77,7 +77,7 @@ def test_the_next_address_is_tried_where_one_does_not_answer(monkeypatch: pytest
 def test_the_peer_address_is_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Should the way lead elsewhere than it was told to, nothing is said there."""
     with _listening() as listener, _listening("127.0.0.3") as elsewhere:
-        monkeypatch.setattr(checked_connection, "_connect_first", lambda *_: _led_to(elsewhere))
+        monkeypatch.setattr(checked_http, "_connect_first", lambda *_: _led_to(elsewhere))
         allow = (ip_network("127.0.0.1/32"),)
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
         with pytest.raises(WebhookUrlRefused):
@@ -120,7 +120,7 @@ def test_unanswered_dns_lookups_are_limited(monkeypatch: pytest.MonkeyPatch) -> 
         answered.wait(PATIENCE)
         return []
 
-    monkeypatch.setattr(checked_connection, "_look_up", ask)
+    monkeypatch.setattr(checked_http, "_look_up", ask)
 
     async def main() -> None:
         resolver = Resolver(2)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from langlauf.delivery import http_exchange, webhook
+from langlauf.delivery import checked_http, webhook
 from tests.delivery.rig import rig
 from tests.support.certificates import make_certificate
 from tests.support.receiver import Handler, Manner, answer, cut_off, drip, endless, hang, receiving
@@ -66,7 +66,7 @@ UNENDING: dict[str, Manner] = {"hangs": hang, "drips-head": drip(_OK * 1_000)}
 
 def test_every_manner_of_answering_has_its_outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All at once, at one server: what each of them does to its own message, and to no other."""
-    monkeypatch.setattr(http_exchange, "_REPLY_SECONDS", 0.2)  # for the body that drips
+    monkeypatch.setattr(checked_http, "_REPLY_SECONDS", 0.2)  # for the body that drips
     with rig(tmp_path, LANGLAUF_WEBHOOK_SCHEDULE="0.1") as sending, receiving() as receiver:
         receiver.manners = {f"/{name}": case.manner for name, case in CASES.items()}
         made = sending.endpoints(*(receiver.url(f"/{name}") for name in CASES))

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import pytest
 
+from langlauf.auth.keyring import KeyService
 from langlauf.doctor import CHECKS
 from langlauf.doctor.check import Needs
 from langlauf.domain.health import MIN_ENDED
 from langlauf.domain.instant import SECOND
 from langlauf.domain.schedule import PauseRequest, Schedule
-from langlauf.service.keys import KeyService
 from langlauf.store.protocol import Store
 from tests.doctor.checked_store import CheckedStore, held, maker, report, with_blob
 

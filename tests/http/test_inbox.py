@@ -6,7 +6,7 @@ import pytest
 
 from langlauf.clock import new_id
 from langlauf.domain.access import Scope
-from langlauf.service import inbox
+from langlauf.service import notifications
 from tests.http.keyed_server import KeyedServer
 from tests.http.test_errors import assert_problem
 from tests.support.keys import bearer, make_key
@@ -110,8 +110,8 @@ def test_an_instant_ahead_hides_nothing_that_comes_later(server: Live) -> None:
 
 def test_unread_ones_are_looked_for_in_steps(server: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page may be empty and not the last; all of them find what there is, and what was marked together ends it."""
-    monkeypatch.setattr(inbox, "_STEP", 1)
-    monkeypatch.setattr(inbox, "_MOST_STEPS", 2)
+    monkeypatch.setattr(notifications, "_INBOX_STEP", 1)
+    monkeypatch.setattr(notifications, "_MOST_INBOX_STEPS", 2)
     box = Box(server, 6)
     messages = box.page()["notifications"]
     box.read(notification_ids=[one["notification_id"] for one in messages[:3]])

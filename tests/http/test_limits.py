@@ -10,7 +10,7 @@ import pytest
 from langlauf import Job, Langlauf
 from langlauf.clock import new_id
 from langlauf.domain.job import NewJob, SubmitOutcome
-from langlauf.service.estimates import Estimates
+from langlauf.service.start_times import Estimates
 from tests.http.test_errors import assert_problem
 from tests.support.live import GATES, Live, live
 from tests.support.raw_http import RawConnection, post

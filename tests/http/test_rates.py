@@ -12,8 +12,7 @@ import httpx2
 from langlauf import Langlauf
 from langlauf.api.middleware import EXPOSED_HEADERS
 from langlauf.api.operations import OPERATIONS
-from langlauf.auth.limit_memory import LocalMemory
-from langlauf.auth.rates import REFUSALS, RateKind, RateLimits
+from langlauf.auth.rates import REFUSALS, LocalMemory, RateKind, RateLimits
 from langlauf.domain.access import Rate
 from langlauf.settings import load_settings
 from tests.http.test_errors import assert_problem

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 import langlauf
+from langlauf.auth.keyring import CreatedKey
 from langlauf.clock import new_id
 from langlauf.domain.access import GRANTABLE_SCOPES, Scope
-from langlauf.service.keys import CreatedKey
 from tests.http.foreign_requests import ForeignRequest, OwnedIds, foreign_requests, seen, unknown_ids
 from tests.http.sql_recorder import recorded
 from tests.support.keys import bearer, make_key

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from langlauf.delivery.mail import encode_email
-from langlauf.delivery.smtp import SmtpResult, send_mail
+from langlauf.delivery.mail import SmtpResult, encode_email, send_mail
 from langlauf.domain.mail import Email, MailSender, read_mail_server
 from tests.support.certificates import make_certificate
 from tests.support.processes import eventually

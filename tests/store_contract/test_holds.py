@@ -7,7 +7,7 @@ import pytest
 from langlauf.domain.job import JobRecord
 from langlauf.domain.read_models import JobView
 from langlauf.domain.result import HoldRequest, ResultGone, RetentionPolicy
-from langlauf.maintenance.retention import apply_retention
+from langlauf.maintenance.duties import apply_retention
 from langlauf.store.protocol import Store
 from tests.support.store_kinds import StoreUnderTest
 from tests.support.stores import DAY, JobFactory, SetClock

@@ -6,7 +6,7 @@ import pytest
 from langlauf.domain.instant import after
 from langlauf.domain.result import RetentionPolicy, RetentionReport
 from langlauf.domain.schedule import PauseRequest, Schedule, ScheduleEnd
-from langlauf.maintenance.retention import apply_retention, report_json
+from langlauf.maintenance.duties import apply_retention, report_json
 from langlauf.store.protocol import Store
 from tests.support.outbox import leave_pending
 from tests.support.store_kinds import StoreUnderTest

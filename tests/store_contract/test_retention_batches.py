@@ -9,7 +9,7 @@ import pytest
 from langlauf.domain.instant import SECOND
 from langlauf.domain.result import RetentionPolicy
 from langlauf.hints import Hints
-from langlauf.maintenance.retention import apply_retention
+from langlauf.maintenance.duties import apply_retention
 from langlauf.store import retention
 from langlauf.store.postgres.admin import PostgresRetention
 from langlauf.store.postgres.driver import PostgresStore

@@ -14,7 +14,7 @@ from langlauf.bench.jobs import new_job
 from langlauf.domain.errors import StoreError
 from langlauf.domain.read_models import JobFilter
 from langlauf.domain.result import RetentionPolicy, RetentionReport
-from langlauf.maintenance.retention import apply_retention
+from langlauf.maintenance.duties import apply_retention
 from langlauf.store import retention as store_retention
 from langlauf.store.group_commit import GroupCommit
 from langlauf.store.postgres.admin import PostgresRetention

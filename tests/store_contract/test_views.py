@@ -7,7 +7,7 @@ from langlauf.domain.attempt import Claim, Partial
 from langlauf.domain.outcome import Completed
 from langlauf.domain.read_models import PastRun
 from langlauf.domain.result import RetentionPolicy, StoredResult
-from langlauf.maintenance.retention import apply_retention
+from langlauf.maintenance.duties import apply_retention
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
 from tests.support.store_kinds import StoreUnderTest

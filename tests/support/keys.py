@@ -5,11 +5,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
+from langlauf.auth.keyring import CreatedKey, KeyService
 from langlauf.bootstrap import open_store_at
 from langlauf.domain.access import DEFAULT_SCOPES, Scope
 from langlauf.domain.instant import Instant
 from langlauf.hints import Hints
-from langlauf.service.keys import CreatedKey, KeyService
 from langlauf.store.tools.location import parse_location
 
 T = TypeVar("T")

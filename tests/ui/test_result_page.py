@@ -4,7 +4,7 @@ from pathlib import Path
 
 from langlauf.clock import SystemClock, new_id
 from langlauf.domain.result import RetentionPolicy
-from langlauf.maintenance.retention import apply_retention
+from langlauf.maintenance.duties import apply_retention
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.ui.formatting import MAX_JSON_BYTES
 from tests.support.live import GATES, Live, live

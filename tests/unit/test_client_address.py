@@ -2,7 +2,7 @@
 
 import pytest
 
-from langlauf.auth.client_address import network_of, trusted_proxies
+from langlauf.auth.caller import network_of, trusted_proxies
 from langlauf.domain.errors import SettingsError
 from langlauf.settings import load_settings
 

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 
-from langlauf.worker.dask.heartbeat import HeartbeatMonitor
+from langlauf.worker.dask.chunk_server import HeartbeatMonitor
 from langlauf.worker.processes.supervisor import SupervisedProcess, Supervisor
 from tests.support.processes import alive
 

@@ -16,8 +16,7 @@ from langlauf.domain.job import JobRecord, QueueFull
 from langlauf.domain.outcome import Completed, Failed, Released, Retry
 from langlauf.domain.read_models import JobView
 from langlauf.service import single_flight
-from langlauf.service.estimates import Estimates
-from langlauf.service.pauses import Pauses
+from langlauf.service.start_times import Estimates, Pauses
 from langlauf.settings import load_settings
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.support.stores import SetClock, opened

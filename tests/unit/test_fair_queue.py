@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langlauf.server.fair_queue import FairQueue
+from langlauf.service.request_limits import FairQueue
 
 
 def test_the_holder_with_the_most_gives_first() -> None:

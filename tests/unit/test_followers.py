@@ -10,7 +10,7 @@ import pytest
 
 from langlauf.analysis.registry import Registry
 from langlauf.auth.caller import internal_caller
-from langlauf.auth.limit_memory import LocalMemory
+from langlauf.auth.rates import LocalMemory
 from langlauf.bootstrap import make_services
 from langlauf.domain.attempt import Progress
 from langlauf.domain.errors import NoStreamSlot, StoreUnavailable

@@ -7,9 +7,9 @@ import pytest
 
 from langlauf.auth import keyring as module
 from langlauf.auth.caller import internal_caller
-from langlauf.auth.keyring import Authenticator, Keyring
+from langlauf.auth.credentials import JobTokens
+from langlauf.auth.keyring import Authenticator, Keyring, KeyService
 from langlauf.auth.sessions import Sessions
-from langlauf.auth.tokens import JobTokens
 from langlauf.clock import new_word
 from langlauf.domain.access import (
     DEFAULT_SCOPES,
@@ -22,7 +22,6 @@ from langlauf.domain.access import (
 )
 from langlauf.domain.instant import after
 from langlauf.hints import Hints
-from langlauf.service.keys import KeyService
 from langlauf.store.sqlite.admin import SqliteAccess
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.support.stores import START, SetClock

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from langlauf.auth.limit_memory import LimitMemory, LocalMemory, SharedMemory, make_shared_memory
-from langlauf.auth.rates import RateKind, RateLimits
+from langlauf.auth.rates import LimitMemory, LocalMemory, RateKind, RateLimits, SharedMemory, make_shared_memory
 from langlauf.domain.access import Rate
 from langlauf.domain.errors import NoStreamSlot
 from langlauf.service.request_limits import StreamSlots

@@ -27,8 +27,7 @@ from langlauf.api.webhooks import DeliveryHandlers, WebhookHandlers
 from langlauf.auth.caller import Caller
 from langlauf.auth.credentials import pop_query_token
 from langlauf.problems import Problem, not_found
-from langlauf.server.asgi import path_within, transport_of
-from langlauf.server.large_response import limit_response_memory
+from langlauf.server.asgi import limit_response_memory, path_within, transport_of
 from langlauf.settings import Settings
 
 #: Builds the routes of the web pages, which lie above this package.

@@ -11,18 +11,15 @@ from langlauf.api.requests import read_object
 from langlauf.api.response_schemas import JobResponse
 from langlauf.api.responses import json_response, payload_envelope, tenant_headers
 from langlauf.api.wire import ApiLinks, job_out
-from langlauf.auth.allowed_hosts import check_host, serves_this_machine
-from langlauf.auth.browser import BY_SCRIPT, READING, BrowserCheck, is_cross_site, session_grant
-from langlauf.auth.caller import Caller, caller_of
-from langlauf.auth.client_address import trusted_proxies
+from langlauf.auth.caller import Caller, caller_of, check_host, serves_this_machine, trusted_proxies
 from langlauf.auth.credentials import grant_of, secret_in_headers
 from langlauf.auth.rates import RateLimits, enforce_rate_limit, limit_wrong_keys
+from langlauf.auth.sessions import BY_SCRIPT, READING, BrowserCheck, is_cross_site, session_grant
 from langlauf.domain.access import CAPABILITY_ISSUER, GRANTABLE_SCOPES, OPEN_ISSUER, Grant, Scope
 from langlauf.domain.read_models import JobView
 from langlauf.domain.result import PayloadSource
 from langlauf.problems import Problem, forbidden, not_found, unauthorized
-from langlauf.server.asgi import count_for_org, root_url
-from langlauf.server.large_response import LargeResponse
+from langlauf.server.asgi import LargeResponse, count_for_org, root_url
 from langlauf.service.services import Services
 from langlauf.settings import Settings
 

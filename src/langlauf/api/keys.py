@@ -12,7 +12,7 @@ from langlauf.api.response_schemas import CreatedKeyResponse, KeyResponse, KeysR
 from langlauf.api.responses import json_response
 from langlauf.api.wire import key_fields
 from langlauf.auth.caller import Caller
-from langlauf.auth.tokens import LONGEST_SECONDS, USUAL_SECONDS
+from langlauf.auth.credentials import LONGEST_SECONDS, USUAL_SECONDS
 from langlauf.domain.access import DEFAULT_SCOPES, OPEN_ISSUER, Scope
 from langlauf.domain.instant import Instant, to_datetime
 from langlauf.problems import bad_request, forbidden, not_found

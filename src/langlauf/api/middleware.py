@@ -26,8 +26,7 @@ from langlauf.domain.errors import (
     StoreUnavailable,
 )
 from langlauf.problems import Problem, bad_request, not_found, problem_response, unauthorized
-from langlauf.server.asgi import root_url
-from langlauf.server.large_response import response_memory_full
+from langlauf.server.asgi import response_memory_full, root_url
 from langlauf.telemetry.log import LogEvent, log_event, log_store_failure
 from langlauf.telemetry.metrics import REQUESTS
 

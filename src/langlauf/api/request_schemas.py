@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from langlauf.auth.tokens import LONGEST_SECONDS
+from langlauf.auth.credentials import LONGEST_SECONDS
 from langlauf.domain.access import LONGEST_KEY_NAME
 from langlauf.domain.delivery import SUBJECTS, Subject
 from langlauf.domain.job import LONGEST_LABEL, PriorityClass

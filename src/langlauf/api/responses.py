@@ -11,7 +11,7 @@ from starlette.responses import Response
 from langlauf.domain.job import JobRecord
 from langlauf.domain.read_models import JobFingerprint
 from langlauf.problems import VARY
-from langlauf.server.fair_queue import FairQueue
+from langlauf.service.request_limits import FairQueue
 
 _encoder = msgspec.json.Encoder()
 _JSON = (b"content-type", b"application/json")

@@ -12,7 +12,7 @@ from langlauf.analysis.schema import RESERVED, read_input
 from langlauf.api.request_schemas import AsyncMode, LaterStart, Options
 from langlauf.domain.instant import from_datetime
 from langlauf.problems import bad_request
-from langlauf.service.notify_options import NotifyOptions
+from langlauf.service.notifications import NotifyOptions
 from langlauf.service.submit import SubmitRequest
 from langlauf.settings_values import parse_duration
 

@@ -1,6 +1,11 @@
-"""The caller of a request: the org, what they may do there, and the ids of the request."""
+"""The caller of a request: org, grants and ids, the address of the client, and the host names it may ask for."""
 
+import ipaddress
 import re
+from collections.abc import Iterable
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from urllib.parse import urlsplit
 
 import msgspec
 from starlette.requests import Request
@@ -8,7 +13,9 @@ from starlette.requests import Request
 from langlauf.clock import new_id, new_trace_id
 from langlauf.domain.access import ALL_SCOPES, CAPABILITY_ISSUER, Grant, Scope
 from langlauf.domain.provenance import Trace, read_trace
+from langlauf.domain.ssrf import Network, is_loopback
 from langlauf.problems import bad_request, forbidden
+from langlauf.settings import Settings
 
 DEFAULT_ORG = "default-org"
 _NAME = re.compile(r"^[A-Za-z0-9_.:-]{1,128}$", re.ASCII)
@@ -107,3 +114,123 @@ def _name_header(request: Request, name: str) -> str | None:
         title = name.title()
         raise bad_request(f"{title} must be given once, with 1 to 128 of the characters A-Z a-z 0-9 _ . : -", title)
     return values[0]
+
+
+# -- address of the client ---------------------------------------------------------------------------------------------
+
+Address = IPv4Address | IPv6Address
+#: No chain of proxies is longer; further hops are not parsed.
+_MOST_HOPS = 32
+_SITE_BITS = 64
+
+
+class TrustedProxies(msgspec.Struct, frozen=True):
+    """Networks of trusted proxies, and the header in which they forward the client's address."""
+
+    networks: tuple[Network, ...]
+    #: in lower case, as in the ASGI scope
+    header: bytes
+
+    def client_of(self, peer: str | None, headers: Iterable[tuple[bytes, bytes]]) -> Address | None:
+        """Return the right-most address that is not a trusted proxy; None where the connection has no address.
+
+        A client may send the header itself, so it counts only behind a trusted proxy, and only up to the first
+        address, from the right, that no trusted proxy wrote. Where that is malformed, the proxy's address counts.
+        """
+        address = _read_address(peer or "")
+        if address is None or not self._trusts(address):
+            return address
+        named = b",".join(value for name, value in headers if name == self.header).decode("latin-1")
+        for hop in reversed(named.rsplit(",", _MOST_HOPS)[-_MOST_HOPS:]):
+            further = _read_address(hop)
+            if further is None:
+                return address
+            address = further
+            if not self._trusts(address):
+                return address
+        return address
+
+    def _trusts(self, address: Address) -> bool:
+        return any(address in network for network in self.networks)
+
+
+def trusted_proxies(settings: Settings) -> TrustedProxies:
+    """Return the trusted proxies of the settings."""
+    return TrustedProxies(settings.trusted_proxies, settings.proxy_header.lower().encode())
+
+
+def network_of(address: Address) -> str:
+    """Return the unit that rate limits count: the address, or the /64 network of an IPv6 address."""
+    if isinstance(address, IPv6Address):
+        return str(ip_network((address, _SITE_BITS), strict=False))
+    return str(address)
+
+
+def _read_address(text: str) -> Address | None:
+    """Parse an address with or without a port; return None where it is invalid."""
+    text = text.strip(" \t")
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+# -- allowed host names ------------------------------------------------------------------------------------------------
+# A website can resolve its own name to 127.0.0.1. To a browser, its pages then have the origin of this server, and may
+# read and change everything here. They cannot send another `Host` than their own name. So a server without keys, meant
+# for this machine, only answers to IP addresses, to `localhost` and to its configured names.
+
+#: Scope key under which our server passes the allowed names; None allows any name.
+ALLOWED_HOSTS = "langlauf.names"
+_LOCAL_HOSTS = "localhost"
+
+
+def allowed_hosts(settings: Settings) -> frozenset[str]:
+    """Return the host names of the settings."""
+    public = urlsplit(settings.public_url).hostname if settings.public_url else None
+    return frozenset({_LOCAL_HOSTS, settings.host.lower(), public or _LOCAL_HOSTS})
+
+
+def check_host(request: Request) -> None:
+    """Raise 403 where `Host` is not an allowed name."""
+    names: frozenset[str] | None = request.scope.get(ALLOWED_HOSTS)
+    host = request.headers.get("host")
+    if names is None or host is None or _is_ours(host, names):
+        return
+    raise forbidden(
+        "unknown_host",
+        "Without keys, this server answers only to names that it knows, and the one in Host is none of them: use "
+        "localhost, or set LANGLAUF_PUBLIC_URL on the server.",
+    )
+
+
+def serves_this_machine(request: Request, settings: Settings) -> bool:
+    """Whether only people on this machine can reach our server: a loopback bind, known names, no public URL.
+
+    A program that Langlauf is mounted in may listen anywhere.
+    """
+    ours = request.scope.get(ALLOWED_HOSTS) is not None
+    return ours and settings.public_url is None and is_loopback(settings.host)
+
+
+@lru_cache(256)
+def _is_ours(host: str, names: frozenset[str]) -> bool:
+    try:
+        name = (urlsplit(f"//{host}").hostname or "").removesuffix(".")
+    except ValueError:
+        return False
+    return name in names or name.endswith(f".{_LOCAL_HOSTS}") or _is_address(name)
+
+
+def _is_address(name: str) -> bool:
+    """Whether it is an IP address: an address cannot be redirected by DNS."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

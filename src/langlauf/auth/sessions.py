@@ -1,4 +1,4 @@
-"""Sessions: a browser that showed a key once keeps a signed session, not the key.
+"""Sessions of browsers: a signed session instead of the key, its cookie, CSRF tokens and same-origin checks.
 
 A session is signed and not stored. It names its org, its expiry and the key behind it, and ends with that key, or at
 sign-out: a sign-out is stored, so that a copy of the cookie is refused as well. The CSRF tokens of its forms are
@@ -8,15 +8,20 @@ derived from its id, so a form of another session or site cannot have them.
 import asyncio
 import hmac
 from typing import NamedTuple
+from urllib.parse import SplitResult, urlsplit
 
 import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
 
 from langlauf.auth.caller import Caller
+from langlauf.auth.credentials import SignedClaims, sign_text
 from langlauf.auth.keyring import Authenticator
-from langlauf.auth.tokens import SignedClaims, sign_text
 from langlauf.clock import Clock, monotonic, new_word
 from langlauf.domain.access import KEY_ALPHABET, Grant
 from langlauf.domain.instant import Instant, after
+from langlauf.problems import forbidden
+from langlauf.settings import Settings
 from langlauf.store.admin_protocol import AccessStore
 
 #: Lifetime of a session: a working day.
@@ -151,3 +156,100 @@ class Sessions:
     async def is_sign_in_mark(self, nonce: str, shown: str) -> bool:
         """Whether a CSRF token of the sign-in form belongs to this browser."""
         return hmac.compare_digest((await self.sign_in_mark(nonce)).encode(), shown.encode())
+
+
+# -- cookies and CSRF --------------------------------------------------------------------------------------------------
+# A browser sends its cookie with requests of any page. So a cookie alone may only read, and only for our own pages; a
+# change must come from this origin and carry the CSRF token of the session, which no other site can know.
+
+COOKIE = "langlauf_session"
+CSRF_HEADER = "X-CSRF-Token"
+CSRF_FIELD = "csrf_token"
+READING = ("GET", "HEAD")
+
+
+class BrowserCheck(NamedTuple):
+    """How to check a browser request: a page may be linked from anywhere, a form brings its CSRF token as a field."""
+
+    page: bool = False
+    form_mark: str | None = None
+
+
+BY_SCRIPT = BrowserCheck()
+
+
+async def session_grant(request: Request, sessions: Sessions, settings: Settings, how: BrowserCheck) -> Grant | None:
+    """Return the grant of the session cookie, or None without one. Raise 403 where the request may not use it."""
+    text = request.cookies.get(COOKIE)
+    grant = None if text is None else await sessions.grant(text)
+    if grant is None or grant.session_id is None:
+        return None
+    if request.method in READING:
+        return grant if how.page or request.headers.get("sec-fetch-site") in (None, "same-origin", "none") else None
+    shown = how.form_mark if how.form_mark is not None else request.headers.get(CSRF_HEADER, "")
+    if not is_same_origin(request, settings) or not await sessions.is_form_mark(grant.session_id, shown):
+        raise forbidden(
+            "other_site",
+            f"A signed-in browser can change something only from these pages, with the header {CSRF_HEADER}.",
+        )
+    return grant
+
+
+def is_same_origin(request: Request, settings: Settings) -> bool:
+    """Whether a page of this origin sent the request. False where the browser does not say."""
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        return site == "same-origin"
+    origin = _origin(request)
+    if settings.public_url is not None:
+        here = urlsplit(settings.public_url)
+        return (origin.scheme, origin.netloc) == (here.scheme, here.netloc)
+    return bool(origin.netloc) and origin.netloc == request.headers.get("host")
+
+
+def is_cross_site(request: Request, settings: Settings) -> bool:
+    """Whether a page of another site, outside the CORS origins, sent the request.
+
+    Over plain http, browsers send `Sec-Fetch-Site` to loopback only, and older ones never; then `Origin` decides.
+    """
+    if {"*", request.headers.get("origin")} & set(settings.cors_origins):
+        return False
+    site = request.headers.get("sec-fetch-site")
+    if site is None:
+        return "origin" in request.headers and _origin(request).netloc != request.headers.get("host")
+    return site in ("cross-site", "same-site")
+
+
+def _origin(request: Request) -> SplitResult:
+    """Return the `Origin` of the request; an empty one where it is missing or malformed."""
+    try:
+        return urlsplit(request.headers.get("origin", ""))
+    except ValueError:
+        return urlsplit("")
+
+
+def set_cookie(request: Request, settings: Settings, response: Response, name: str, value: str, seconds: int) -> None:
+    """Set a cookie that scripts cannot read and that only this application receives."""
+    response.set_cookie(
+        name,
+        value,
+        max_age=seconds,
+        path=_path(request, settings),
+        secure=_is_https(request, settings),
+        httponly=True,
+        samesite="lax",
+    )
+
+
+def delete_cookie(request: Request, settings: Settings, response: Response, name: str) -> None:
+    """Remove a cookie from the browser."""
+    set_cookie(request, settings, response, name, "", 0)
+
+
+def _path(request: Request, settings: Settings) -> str:
+    base = urlsplit(settings.public_url).path if settings.public_url else request.scope.get("root_path", "")
+    return base.rstrip("/") + "/"
+
+
+def _is_https(request: Request, settings: Settings) -> bool:
+    return (settings.public_url or request.url.scheme).startswith("https")

@@ -10,7 +10,7 @@ import msgspec
 import uvloop
 
 from langlauf.app import Langlauf
-from langlauf.auth.limit_memory import SharedMemory
+from langlauf.auth.rates import SharedMemory
 from langlauf.cli.api_supervisor import ApiServing, ScrapeRequest, ScrapeText, StartApi, ToApiProcess
 from langlauf.cli.options import CommandError
 from langlauf.cli.process import SWITCH_SECONDS

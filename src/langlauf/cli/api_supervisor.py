@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from langlauf.auth.limit_memory import SharedMemory, make_shared_memory
+from langlauf.auth.rates import SharedMemory, make_shared_memory
 from langlauf.cli.process import handle_signals
 from langlauf.domain.errors import LanglaufError
 from langlauf.telemetry.log import LogEvent, log_event

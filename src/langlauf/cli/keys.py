@@ -6,12 +6,12 @@ from typing import Any, TypeVar
 
 import click
 
+from langlauf.auth.keyring import KeyService
 from langlauf.cli.options import CommandError, ExitCode, duration_option, json_option, store_option
 from langlauf.cli.output import format_time, plain, print_json, print_note, print_table
 from langlauf.cli.stores import check_org, run_on_store, settings_for
 from langlauf.domain.access import DEFAULT_SCOPES, GRANTABLE_SCOPES, LONGEST_KEY_NAME, ApiKey, Scope, key_id_of
 from langlauf.domain.instant import Instant, to_datetime
-from langlauf.service.keys import KeyService
 
 T = TypeVar("T")
 

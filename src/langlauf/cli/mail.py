@@ -9,11 +9,10 @@ from langlauf.cli.options import CommandError, ExitCode, json_option, read_setti
 from langlauf.cli.output import format_time, plain, print_json, print_note, print_table
 from langlauf.cli.stores import org_store_options, run_for_org
 from langlauf.clock import SystemClock, monotonic, new_id
-from langlauf.delivery.mail import encode_email
-from langlauf.delivery.smtp import SmtpResult, Verdict, send_mail
+from langlauf.delivery.mail import SmtpResult, Verdict, encode_email, send_mail
 from langlauf.domain.instant import to_datetime
 from langlauf.domain.mail import AddressMark, MailMark, MailSender, MailServer, message_id, read_mail_address
-from langlauf.service.mail_receivers import MailReceivers
+from langlauf.service.notifications import MailReceivers
 from langlauf.settings import Settings
 from langlauf.ui.emails import sample_email
 

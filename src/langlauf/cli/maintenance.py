@@ -16,7 +16,7 @@ from langlauf.compat.v1_import import import_v1
 from langlauf.domain.errors import LanglaufError
 from langlauf.domain.health import SWEEP_DUTY
 from langlauf.domain.read_models import SweptJob
-from langlauf.maintenance.sweep import sweep_once
+from langlauf.maintenance.duties import sweep_once
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.connection import applied_migrations, migrate, open_connection, unseen_log
 from langlauf.store.tools.drivers import check_store

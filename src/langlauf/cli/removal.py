@@ -17,8 +17,8 @@ from langlauf.compat.v1_import import import_v1
 from langlauf.domain.health import RETENTION_DUTY
 from langlauf.domain.result import RetentionCount, RetentionPolicy, RetentionReport
 from langlauf.hints import Hints
+from langlauf.maintenance.duties import apply_retention, report_json
 from langlauf.maintenance.erasure import STOP_SECONDS, ErasureReport, OrgContents, count_org, erase
-from langlauf.maintenance.retention import apply_retention, report_json
 from langlauf.settings import Settings
 from langlauf.settings_values import parse_duration
 from langlauf.store.tools.location import PostgresLocation, SqliteLocation, StoreLocation

@@ -9,14 +9,17 @@ from socket import gaierror
 import msgspec
 
 from langlauf.clock import Clock, SystemClock, monotonic
-from langlauf.delivery.checked_connection import (
+from langlauf.delivery.checked_http import (
+    MOST_READ,
     ConnectionPolicy,
+    HttpResponse,
+    InvalidResponse,
     Resolver,
     TooManyLookups,
     open_checked,
+    post,
     resolve_checked,
 )
-from langlauf.delivery.http_exchange import MOST_READ, HttpResponse, InvalidResponse, post
 from langlauf.domain.delivery import Delivery, subject_of
 from langlauf.domain.delivery_outcome import DeliveryOutcome, clean_error, conceal_details, excerpt, outcome_of_status
 from langlauf.domain.errors import WebhookUrlRefused

@@ -13,8 +13,8 @@ from langlauf.api.context import ApiContext
 from langlauf.api.middleware import problem_of
 from langlauf.api.requests import OPERATION, read_body, read_json
 from langlauf.api.responses import TenantJsonResponse
-from langlauf.auth.browser import is_cross_site, is_same_origin
 from langlauf.auth.caller import Caller
+from langlauf.auth.sessions import is_cross_site, is_same_origin
 from langlauf.domain.access import Scope
 from langlauf.mcp.message import RpcRequest, check_name, id_of, is_legacy, read_request
 from langlauf.mcp.protocol import (
@@ -38,7 +38,7 @@ from langlauf.mcp.tool_call import ToolCalls
 from langlauf.mcp.tool_result import ToolResults
 from langlauf.mcp.tools import ToolList
 from langlauf.problems import Problem, forbidden
-from langlauf.server.large_response import limit_response_memory
+from langlauf.server.asgi import limit_response_memory
 
 MCP_PATH = "/mcp"
 _METRIC = "mcp"

@@ -9,8 +9,7 @@ from collections.abc import Iterable
 
 from starlette.types import ASGIApp
 
-from langlauf.auth.caller import request_id_from
-from langlauf.auth.client_address import network_of
+from langlauf.auth.caller import network_of, request_id_from
 from langlauf.problems import Problem, bad_request
 from langlauf.server.connection_limit import ConnectionLimit
 from langlauf.server.request_cycle import RequestCycle, encode_problem

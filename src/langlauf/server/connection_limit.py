@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from langlauf.auth.allowed_hosts import allowed_hosts
-from langlauf.auth.client_address import TrustedProxies, trusted_proxies
+from langlauf.auth.caller import TrustedProxies, allowed_hosts, trusted_proxies
 from langlauf.clock import monotonic
-from langlauf.server.fair_queue import FairQueue
+from langlauf.service.request_limits import FairQueue
 from langlauf.settings import Settings
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from urllib.parse import unquote
 import httptools
 from starlette.types import Scope
 
-from langlauf.auth.allowed_hosts import ALLOWED_HOSTS
+from langlauf.auth.caller import ALLOWED_HOSTS
 from langlauf.problems import Problem, bad_request
 from langlauf.server.asgi import COUNT_FOR_ORG, TRANSPORT
 from langlauf.server.connection_limit import ServerLimits

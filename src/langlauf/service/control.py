@@ -18,7 +18,7 @@ from langlauf.domain.read_models import CancelRequest, JobView
 from langlauf.domain.redact import clean_message
 from langlauf.domain.result import HoldRequest, ResultGone
 from langlauf.hints import Hints
-from langlauf.service.notify_options import NotifyValidator
+from langlauf.service.notifications import NotifyValidator
 from langlauf.service.read import reads_for
 from langlauf.service.submit import SubmitRequest, SubmitService
 from langlauf.settings import Settings

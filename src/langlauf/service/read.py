@@ -40,9 +40,8 @@ from langlauf.domain.read_models import (
 from langlauf.domain.result import PayloadSource, Snapshot
 from langlauf.domain.schedule import Pause, Schedule
 from langlauf.domain.state import Status
-from langlauf.service.estimates import Estimates
-from langlauf.service.pauses import Pauses
 from langlauf.service.single_flight import BatchedReads
+from langlauf.service.start_times import Estimates, Pauses
 from langlauf.settings import Settings
 from langlauf.store.admin_protocol import RecordOwner
 from langlauf.store.health import PROBLEM_TEXTS

@@ -29,7 +29,7 @@ from langlauf.domain.schedule import (
     run_key,
 )
 from langlauf.domain.text import first_flaw
-from langlauf.service.notify_options import NotifyOptions, NotifyValidator
+from langlauf.service.notifications import NotifyOptions, NotifyValidator
 from langlauf.service.submit import SubmitRequest, SubmitService
 from langlauf.settings import Settings
 from langlauf.store.protocol import Store

@@ -3,21 +3,18 @@
 import msgspec
 
 from langlauf.analysis.registry import Registry
-from langlauf.auth.keyring import Authenticator
+from langlauf.auth.credentials import JobTokens
+from langlauf.auth.keyring import Authenticator, KeyService
 from langlauf.auth.sessions import Sessions
-from langlauf.auth.tokens import JobTokens
 from langlauf.service.control import Control, Holds
 from langlauf.service.follow import Followers
-from langlauf.service.inbox import Inbox
-from langlauf.service.keys import KeyService
-from langlauf.service.mail_receivers import MailReceivers
-from langlauf.service.metrics_snapshot import MetricsSnapshot
-from langlauf.service.overview import Overviews
-from langlauf.service.pauses import Pauses
+from langlauf.service.notifications import Inbox, MailReceivers
+from langlauf.service.overview import MetricsSnapshot, Overviews
 from langlauf.service.provenance import Provenances
 from langlauf.service.read import Reads
 from langlauf.service.request_limits import ResponseMemory
 from langlauf.service.schedules import ScheduleService
+from langlauf.service.start_times import Pauses
 from langlauf.service.submit import SubmitService
 from langlauf.service.webhooks import WebhookService
 

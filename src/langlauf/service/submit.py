@@ -32,8 +32,8 @@ from langlauf.domain.job import (
 from langlauf.domain.provenance import Trace
 from langlauf.domain.state import Status
 from langlauf.domain.text import first_flaw
-from langlauf.service.estimates import Estimates
-from langlauf.service.notify_options import NotifyOptions, NotifyValidator
+from langlauf.service.notifications import NotifyOptions, NotifyValidator
+from langlauf.service.start_times import Estimates
 from langlauf.settings import Settings
 from langlauf.settings_values import LONGEST_DURATION
 from langlauf.store.protocol import Store

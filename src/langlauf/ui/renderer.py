@@ -14,15 +14,14 @@ from starlette.routing import Route
 
 from langlauf.api.context import ApiContext
 from langlauf.api.requests import SMALL_FORM, read_form
-from langlauf.auth.browser import CSRF_FIELD, BrowserCheck, set_cookie
 from langlauf.auth.caller import Caller
+from langlauf.auth.sessions import CSRF_FIELD, BrowserCheck, set_cookie
 from langlauf.clock import new_word
 from langlauf.domain.access import KEY_ALPHABET, Scope
 from langlauf.domain.errors import ResponseMemoryFull, StoreUnavailable
 from langlauf.domain.job import JobRecord
 from langlauf.problems import TITLES, VARY, Problem, not_found
-from langlauf.server.asgi import path_within
-from langlauf.server.large_response import limit_response_memory, response_memory_full
+from langlauf.server.asgi import limit_response_memory, path_within, response_memory_full
 from langlauf.telemetry.log import log_store_failure
 from langlauf.ui.analysis_texts import AnalysisTexts
 from langlauf.ui.assets import Assets

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langlauf.auth.tokens import LONGEST, JobTokenClaims, SignedClaims
+from langlauf.auth.credentials import LONGEST, JobTokenClaims, SignedClaims
 from langlauf.clock import new_word
 from langlauf.domain.access import ID_LENGTH, KEY_ALPHABET, KEY_PREFIX, SECRET_LENGTH, is_key_id, key_id_of, key_text
 from langlauf.domain.redact import MASK, redact

@@ -6,12 +6,12 @@ from starlette.responses import Response
 from langlauf.api.context import ApiContext
 from langlauf.api.openapi.problems import statuses_of
 from langlauf.api.requests import SMALL_FORM, read_body, read_form
-from langlauf.auth.browser import delete_cookie, is_cross_site, set_cookie
+from langlauf.auth.sessions import delete_cookie, is_cross_site, set_cookie
 from langlauf.domain.job import Phase
 from langlauf.domain.mail import masked_mail_address
 from langlauf.domain.state import TERMINAL, Status
 from langlauf.problems import JOB_TITLES, TITLES, forbidden, not_found
-from langlauf.service.mail_receivers import MailReceiver
+from langlauf.service.notifications import MailReceiver
 from langlauf.ui.formatting import display_state
 from langlauf.ui.language import LANGUAGES
 from langlauf.ui.page_request import LANGUAGE_COOKIE, SHORTCUTS_COOKIE, SHORTCUTS_OFF, THEME_COOKIE, THEMES, PageRequest

@@ -16,7 +16,7 @@ from langlauf.auth.caller import Caller
 from langlauf.domain.job import JobRecord
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.problems import VARY, not_found
-from langlauf.server.large_response import LargeResponse
+from langlauf.server.asgi import LargeResponse
 from langlauf.ui.analysis_texts import AnalysisTexts, AnalysisWords
 from langlauf.ui.page_request import PageRequest
 from langlauf.ui.pages.snapshots import expired_problem, requested_snapshot, require_payload

@@ -5,8 +5,8 @@ from starlette.responses import Response
 
 from langlauf.api.context import ApiContext
 from langlauf.api.requests import read_form
-from langlauf.auth.browser import COOKIE, CSRF_FIELD, BrowserCheck, delete_cookie, is_same_origin, set_cookie
 from langlauf.auth.caller import DEFAULT_ORG, is_valid_name
+from langlauf.auth.sessions import COOKIE, CSRF_FIELD, BrowserCheck, delete_cookie, is_same_origin, set_cookie
 from langlauf.domain.access import Grant, Scope
 from langlauf.problems import unauthorized
 from langlauf.ui.page_request import PageRequest

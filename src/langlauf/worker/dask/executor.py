@@ -23,12 +23,12 @@ from langlauf.worker.dask.chunk_server import (
     ChunkCall,
     ChunkProcessDied,
     ChunkReply,
+    HeartbeatSender,
     IncompatibleMessage,
     decode_reply,
     encode_message,
     run_chunk,
 )
-from langlauf.worker.dask.heartbeat import HeartbeatSender
 from langlauf.worker.parallel_map import ChunkAttempt, ChunkValue, chunk_value
 from langlauf.worker.processes.child_protocol import RunChunk
 from langlauf.worker.processes.process import ProcessDied
