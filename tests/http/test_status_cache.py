@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from langlauf.api.responses import CachedStatus, StatusCache, StatusCacheKey
+from langlauf.api.context import CachedStatus, StatusCache, StatusCacheKey
 from langlauf.domain.read_models import JobFingerprint
 from tests.http.keyed_server import KeyedServer
 from tests.http.test_errors import assert_problem

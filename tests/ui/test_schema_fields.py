@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from langlauf.api.openapi.schema import example_of, required_example
+from langlauf.api.openapi.components import example_of, required_example
 from langlauf.ui.pages.reference import TypePart, schema_fields, type_notation
 
 _REF = "#/components/schemas/{name}"

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.requests import Request
 
-from langlauf.api.openapi.parameters import parameter
+from langlauf.api.openapi.components import parameter
 from langlauf.api.submit_request import idempotency_key
 from langlauf.problems import Problem
 from tests.support.tiers import at_scale

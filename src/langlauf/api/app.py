@@ -9,20 +9,17 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from langlauf.api.admin import KeyHandlers, PauseHandlers, SystemHandlers, TokenHandler
 from langlauf.api.context import ApiContext
-from langlauf.api.events import FeedHandler
-from langlauf.api.inbox import InboxHandlers
+from langlauf.api.events import FeedHandler, InboxHandlers
 from langlauf.api.jobs import JobHandlers
-from langlauf.api.keys import KeyHandlers, TokenHandler
 from langlauf.api.middleware import Cors, ErrorMiddleware
 from langlauf.api.openapi.document import OpenApiHandler
 from langlauf.api.operations import OPERATIONS, Operation
-from langlauf.api.pauses import PauseHandlers
 from langlauf.api.requests import OPERATION, PAGES, ApiRequest
 from langlauf.api.results import HoldHandlers, ResultHandlers
 from langlauf.api.schedules import ScheduleHandlers
 from langlauf.api.submit import SubmitHandler
-from langlauf.api.system import SystemHandlers
 from langlauf.api.webhooks import DeliveryHandlers, WebhookHandlers
 from langlauf.auth.caller import Caller
 from langlauf.auth.credentials import pop_query_token

@@ -7,28 +7,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from langlauf.analysis.schema import read_input
-from langlauf.api.context import ApiContext
-from langlauf.api.events import JobEventStreams
-from langlauf.api.parameters import (
-    choice_parameter,
-    int_parameter,
-    read_cursor,
-    refuse_unknown_parameters,
-    text_parameter,
-    write_cursor,
-)
-from langlauf.api.record_schemas import JobStatusOut, JobWithEventsOut
-from langlauf.api.request_schemas import CancelBody, NotifyJobBody, RetryBody
-from langlauf.api.response_schemas import (
-    CancelResponse,
-    EncodedStatusResponse,
-    EventsResponse,
-    JobsResponse,
-    NotificationsResponse,
-    ResultsResponse,
-)
-from langlauf.api.responses import (
+from langlauf.api.context import (
     REVALIDATED,
+    ApiContext,
     CachedStatus,
     StatusCache,
     StatusCacheKey,
@@ -37,6 +18,25 @@ from langlauf.api.responses import (
     etags_of_caller,
     json_response,
     not_modified,
+)
+from langlauf.api.events import JobEventStreams
+from langlauf.api.record_schemas import JobStatusOut, JobWithEventsOut
+from langlauf.api.request_schemas import CancelBody, NotifyJobBody, RetryBody
+from langlauf.api.requests import (
+    choice_parameter,
+    int_parameter,
+    read_cursor,
+    refuse_unknown_parameters,
+    text_parameter,
+    write_cursor,
+)
+from langlauf.api.response_schemas import (
+    CancelResponse,
+    EncodedStatusResponse,
+    EventsResponse,
+    JobsResponse,
+    NotificationsResponse,
+    ResultsResponse,
 )
 from langlauf.api.sse import wants_stream
 from langlauf.api.submit import SubmitHandler

@@ -2,9 +2,8 @@
 
 from langlauf.api import record_schemas as records
 from langlauf.api import response_schemas as responses
-from langlauf.api.admin_operations import ADMIN_OPERATIONS
 from langlauf.api.operation import BODY, METHOD_NOT_ALLOWED, ONE, PROV_JSON, TENANT, Codes, Operation
-from langlauf.api.schedule_operations import SCHEDULE_OPERATIONS
+from langlauf.api.org_operations import ADMIN_OPERATIONS, SCHEDULE_OPERATIONS
 from langlauf.domain.access import Scope
 from langlauf.domain.event import CloudEvent
 

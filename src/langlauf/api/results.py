@@ -9,9 +9,19 @@ from starlette.responses import Response
 
 from langlauf.analysis.payload import LARGE_TEXT, run_in_thread
 from langlauf.analysis.schema import read_input
-from langlauf.api.context import ApiContext
+from langlauf.api.context import (
+    REVALIDATED,
+    ApiContext,
+    etag_matches,
+    etags_of_caller,
+    json_response,
+    not_modified,
+    tenant_headers,
+)
 from langlauf.api.operation import PROV_JSON
-from langlauf.api.parameters import (
+from langlauf.api.record_schemas import HistoryEntryOut
+from langlauf.api.request_schemas import HoldBody
+from langlauf.api.requests import (
     choice_parameter,
     int_parameter,
     read_cursor,
@@ -19,22 +29,12 @@ from langlauf.api.parameters import (
     text_parameter,
     write_cursor,
 )
-from langlauf.api.record_schemas import HistoryEntryOut
-from langlauf.api.request_schemas import HoldBody
 from langlauf.api.response_schemas import (
     HistoryResponse,
     JobsResponse,
     ProvenanceResponse,
     ResultResponse,
     ViewsResponse,
-)
-from langlauf.api.responses import (
-    REVALIDATED,
-    etag_matches,
-    etags_of_caller,
-    json_response,
-    not_modified,
-    tenant_headers,
 )
 from langlauf.api.sse import prefers
 from langlauf.api.wire import job_out, raw_json

@@ -9,16 +9,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from langlauf.analysis.schema import InvalidInput, read_input
-from langlauf.api.context import ApiContext
-from langlauf.api.parameters import refuse_unknown_parameters
+from langlauf.api.context import ApiContext, json_response
 from langlauf.api.request_schemas import ChangeScheduleBody, CreateScheduleBody, NotifyBody
+from langlauf.api.requests import refuse_unknown_parameters
 from langlauf.api.response_schemas import (
     RemovedScheduleResponse,
     ScheduleResponse,
     ScheduleRunsResponse,
     SchedulesResponse,
 )
-from langlauf.api.responses import json_response
 from langlauf.api.submit import SubmitHandler
 from langlauf.api.submit_request import PreferHeader, idempotency_key
 from langlauf.api.wire import job_out, schedule_out

@@ -8,10 +8,9 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from langlauf.api.context import ApiContext
-from langlauf.api.parameters import refuse_unknown_parameters
+from langlauf.api.context import ApiContext, json_response
+from langlauf.api.requests import refuse_unknown_parameters
 from langlauf.api.response_schemas import AcceptedResponse, SyncResponse
-from langlauf.api.responses import json_response
 from langlauf.api.submit_request import PreferHeader, idempotency_key, read_prefer_header, read_submit_request
 from langlauf.api.wire import job_out
 from langlauf.auth.caller import Caller

@@ -9,8 +9,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from langlauf.analysis.schema import InvalidInput, read_input
-from langlauf.api.context import ApiContext
-from langlauf.api.parameters import (
+from langlauf.api.context import ApiContext, json_response
+from langlauf.api.record_schemas import EndpointOut
+from langlauf.api.request_schemas import ChangeWebhookBody, CreateWebhookBody, ReplayBody, RotateBody
+from langlauf.api.requests import (
     choice_parameter,
     int_parameter,
     read_cursor,
@@ -18,8 +20,6 @@ from langlauf.api.parameters import (
     text_parameter,
     write_cursor,
 )
-from langlauf.api.record_schemas import EndpointOut
-from langlauf.api.request_schemas import ChangeWebhookBody, CreateWebhookBody, ReplayBody, RotateBody
 from langlauf.api.response_schemas import (
     CreatedEndpointResponse,
     DeliveriesResponse,
@@ -32,7 +32,6 @@ from langlauf.api.response_schemas import (
     ReplayResponse,
     WebhookTestResponse,
 )
-from langlauf.api.responses import json_response
 from langlauf.api.wire import attempt_out, delivery_out, endpoint_out, tried_fields
 from langlauf.auth.caller import Caller
 from langlauf.auth.rates import RateKind, enforce_own_rate_limit

@@ -9,14 +9,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from langlauf.api.app import RouteHandler
-from langlauf.api.context import ApiContext
+from langlauf.api.context import ApiContext, TenantJsonResponse
 from langlauf.api.middleware import problem_of
 from langlauf.api.requests import OPERATION, read_body, read_json
-from langlauf.api.responses import TenantJsonResponse
 from langlauf.auth.caller import Caller
 from langlauf.auth.sessions import is_cross_site, is_same_origin
 from langlauf.domain.access import Scope
-from langlauf.mcp.message import RpcRequest, check_name, id_of, is_legacy, read_request
 from langlauf.mcp.protocol import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -28,12 +26,16 @@ from langlauf.mcp.protocol import (
     TASKS_EXTENSION,
     RequestId,
     RpcError,
+    RpcRequest,
+    check_name,
     error_message,
+    id_of,
+    is_legacy,
+    read_request,
     result_message,
 )
 from langlauf.mcp.resources import Resources
-from langlauf.mcp.subscriptions import Subscriptions
-from langlauf.mcp.tasks import Tasks
+from langlauf.mcp.tasks import Subscriptions, Tasks
 from langlauf.mcp.tool_call import ToolCalls
 from langlauf.mcp.tool_result import ToolResults
 from langlauf.mcp.tools import ToolList

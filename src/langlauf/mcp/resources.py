@@ -8,16 +8,14 @@ from starlette.requests import Request
 
 from langlauf.analysis.payload import run_in_thread
 from langlauf.api.context import ApiContext
-from langlauf.api.parameters import read_cursor, write_cursor
+from langlauf.api.requests import read_cursor, write_cursor
 from langlauf.auth.caller import Caller
 from langlauf.domain.instant import to_text
 from langlauf.domain.job import JobRecord
 from langlauf.domain.read_models import JobFilter, JobView
 from langlauf.domain.result import SMALL_PAYLOAD, Snapshot
-from langlauf.mcp.job_text import latest_uri, result_uri
-from langlauf.mcp.message import RpcRequest
-from langlauf.mcp.protocol import LEGACY_RESOURCE_NOT_FOUND, SNAPSHOT_KEY, RpcError, invalid_params
-from langlauf.mcp.tool_result import read_whole
+from langlauf.mcp.protocol import LEGACY_RESOURCE_NOT_FOUND, SNAPSHOT_KEY, RpcError, RpcRequest, invalid_params
+from langlauf.mcp.tool_result import latest_uri, read_whole, result_uri
 from langlauf.problems import Problem
 
 _URI = re.compile(

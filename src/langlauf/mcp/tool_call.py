@@ -13,8 +13,7 @@ from langlauf.analysis.schema import read_input
 from langlauf.api.context import ApiContext
 from langlauf.api.middleware import problem_of
 from langlauf.api.request_schemas import LaterStart
-from langlauf.api.sse import EVENT_STREAM, HEARTBEAT
-from langlauf.api.streaming import EventStreamResponse, StreamSender
+from langlauf.api.sse import EVENT_STREAM, HEARTBEAT, EventStreamResponse, StreamSender
 from langlauf.api.submit import WaitingClient, queue_full
 from langlauf.api.submit_request import with_start
 from langlauf.auth.caller import Caller
@@ -22,9 +21,9 @@ from langlauf.domain.access import Scope
 from langlauf.domain.errors import NoStreamSlot
 from langlauf.domain.job import JobRecord, KeyReused, Phase, QueueFull
 from langlauf.domain.read_models import JobFingerprint, JobView
-from langlauf.mcp.message import RpcRequest
 from langlauf.mcp.protocol import (
     RpcError,
+    RpcRequest,
     as_event,
     error_message,
     invalid_params,

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from langlauf.api.responses import etag_matches, etags_of_caller
+from langlauf.api.context import etag_matches, etags_of_caller
 
 ASSET_PATH = "/static/{version}/{name}"
 STYLESHEET = "langlauf.css"

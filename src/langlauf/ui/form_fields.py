@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from langlauf.api.openapi.schema import Schema, ref_name
+from langlauf.api.openapi.components import Schema, ref_name
 from langlauf.domain.redact import is_secret_name
 from langlauf.domain.text import LARGEST_INTEGER, SMALLEST_INTEGER
 from langlauf.ui.formatting import in_words

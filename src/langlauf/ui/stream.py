@@ -13,9 +13,8 @@ from starlette.routing import Route
 
 from langlauf.api.app import RouteHandler
 from langlauf.api.context import ApiContext
-from langlauf.api.parameters import choice_parameter, refuse_unknown_parameters, text_parameter
-from langlauf.api.sse import message, opening
-from langlauf.api.streaming import EventStreamResponse, StreamSender
+from langlauf.api.requests import choice_parameter, refuse_unknown_parameters, text_parameter
+from langlauf.api.sse import EventStreamResponse, StreamSender, message, opening
 from langlauf.auth.caller import Caller
 from langlauf.domain.access import Scope
 from langlauf.problems import bad_request

@@ -7,9 +7,8 @@ import msgspec
 
 from langlauf.api import record_schemas as records
 from langlauf.api import response_schemas as responses
-from langlauf.api.openapi.schedule_examples import schedule_answers
-from langlauf.api.openapi.schema import Document
-from langlauf.api.openapi.webhook_examples import webhook_answers
+from langlauf.api.openapi.components import Document
+from langlauf.api.openapi.org_examples import schedule_answers, webhook_answers
 from langlauf.domain.event import ActorType, CloudEvent, EventType
 from langlauf.domain.event import cloud_event as outbound_event
 from langlauf.domain.instant import from_text

@@ -5,7 +5,7 @@ from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 
-from langlauf.api.parameters import read_cursor, write_cursor
+from langlauf.api.requests import read_cursor, write_cursor
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.read_models import JobFilter
 from langlauf.domain.state import Status

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import msgspec
 from starlette.requests import Request
 
-from langlauf.api.parameters import choice_parameter
+from langlauf.api.requests import choice_parameter
 from langlauf.domain.errors import SENTENCE
 from langlauf.domain.event import Event, EventType
 from langlauf.domain.instant import SECOND, Instant, seconds_between

@@ -4,7 +4,7 @@ import msgspec
 from starlette.responses import Response
 
 from langlauf.api.context import ApiContext
-from langlauf.api.openapi.problems import statuses_of
+from langlauf.api.openapi.responses import statuses_of
 from langlauf.api.requests import SMALL_FORM, read_body, read_form
 from langlauf.auth.sessions import delete_cookie, is_cross_site, set_cookie
 from langlauf.domain.job import Phase

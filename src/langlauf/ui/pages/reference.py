@@ -8,9 +8,9 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from langlauf.api.context import ApiContext
+from langlauf.api.openapi.components import Schema, ref_name
 from langlauf.api.openapi.document import build_document
-from langlauf.api.openapi.problems import OWN_CODE, problem_schemas
-from langlauf.api.openapi.schema import Schema, ref_name
+from langlauf.api.openapi.responses import OWN_CODE, problem_schemas
 from langlauf.api.record_schemas import ProblemOut
 from langlauf.domain.text import LARGEST_INTEGER, SMALLEST_INTEGER
 from langlauf.problems import phrase_of

@@ -8,7 +8,7 @@ import msgspec
 from starlette.responses import Response
 
 from langlauf.api.context import ApiContext
-from langlauf.api.parameters import choice_parameter
+from langlauf.api.requests import choice_parameter
 from langlauf.api.results import LATEST, REQUESTED, expired
 from langlauf.auth.caller import Caller
 from langlauf.domain.instant import seconds_between

@@ -11,7 +11,7 @@ from msgspec import Raw
 from starlette.responses import Response
 
 from langlauf.api.context import ApiContext
-from langlauf.api.parameters import choice_parameter
+from langlauf.api.requests import choice_parameter
 from langlauf.auth.caller import Caller
 from langlauf.domain.job import JobRecord
 from langlauf.domain.result import Snapshot, StoredResult

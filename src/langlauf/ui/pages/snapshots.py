@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import msgspec
 from starlette.requests import Request
 
-from langlauf.api.parameters import int_parameter
+from langlauf.api.requests import int_parameter
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.job import JobRecord
 from langlauf.domain.read_models import ResultView

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from langlauf.analysis.registry import Analysis, Registry
 from langlauf.analysis.schema import FlawCode, InvalidInput
 from langlauf.api.context import ApiContext
-from langlauf.api.openapi.schema import required_example
+from langlauf.api.openapi.components import required_example
 from langlauf.api.submit_request import read_submit_request
 from langlauf.auth.caller import Caller
 from langlauf.clock import new_word

@@ -1,4 +1,4 @@
-"""Examples of webhook responses: an endpoint that works, and a message that was delivered at the second attempt."""
+"""Examples of responses on what an org has beside jobs: a webhook endpoint, its deliveries, and a schedule."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -7,6 +7,8 @@ import msgspec
 
 from langlauf.api import record_schemas as records
 from langlauf.api import response_schemas as responses
+
+# -- webhooks ----------------------------------------------------------------------------------------------------------
 
 _ENDPOINT_ID = "01a1e22c-1f00-7c55-8d21-6b1f8f7a9c03"
 _MESSAGE_ID = "01a1e22d-6bc1-4e0b-9a53-2f7d3e90a6c4"
@@ -92,3 +94,41 @@ def _attempts() -> list[records.AttemptOut]:
         attempt=2, at=_SENT, seconds=0.18, status="sent", status_code=204, error=None, reply=None
     )
     return [taken, failed]
+
+
+# -- schedules ---------------------------------------------------------------------------------------------------------
+
+_NEXT = [datetime(2026, 3, day, 5, 0, 0, tzinfo=UTC) for day in (3, 4, 5, 6, 9)]
+
+
+def schedule_answers(common: dict[str, Any], job_id: str, job: records.JobOut) -> dict[str, msgspec.Struct]:
+    """Return the examples by name."""
+    one = _schedule(job_id)
+    return {
+        "schedules": responses.SchedulesResponse(**common, schedules=[one]),
+        "schedule": responses.ScheduleResponse(**common, schedule=one),
+        "schedule_runs": responses.ScheduleRunsResponse(**common, schedule=one, runs=[job]),
+        "removed_schedule": responses.RemovedScheduleResponse(**common, name=one.name),
+    }
+
+
+def _schedule(job_id: str) -> records.ScheduleOut:
+    return records.ScheduleOut(
+        name="morning",
+        analysis="survey",
+        input={"region": "BE"},
+        cron="0 6 * * 1-5",
+        every_seconds=None,
+        zone="Europe/Zurich",
+        overlap="skip",
+        missed="once",
+        paused=False,
+        notify={"email": "name@example.org"},
+        source="api",
+        created_at=_MADE,
+        updated_at=_MADE,
+        next_runs=_NEXT,
+        last_run_at=datetime(2026, 3, 2, 5, 0, 0, tzinfo=UTC),
+        last_outcome="submitted",
+        last_job_id=job_id,
+    )

@@ -1,21 +1,32 @@
-"""Handlers of an org's keys, for its admins, and of tokens for one job. A key cannot grant more than it has."""
+"""Handlers for admins and operators: keys and tokens, pauses, and health, readiness and metrics."""
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from langlauf.analysis.schema import read_input
-from langlauf.api.context import ApiContext, missing_scope
-from langlauf.api.parameters import read_duration, refuse_unknown_parameters
+from langlauf.api.context import ApiContext, json_response, missing_scope
 from langlauf.api.record_schemas import KeyOut
-from langlauf.api.request_schemas import CreateKeyBody, TokenBody
-from langlauf.api.response_schemas import CreatedKeyResponse, KeyResponse, KeysResponse, TokenResponse
-from langlauf.api.responses import json_response
-from langlauf.api.wire import key_fields
+from langlauf.api.request_schemas import CreateKeyBody, PauseBody, ResumeBody, TokenBody
+from langlauf.api.requests import choice_parameter, read_duration, refuse_unknown_parameters
+from langlauf.api.response_schemas import (
+    CreatedKeyResponse,
+    HealthResponse,
+    KeyResponse,
+    KeysResponse,
+    PauseResponse,
+    ResumeResponse,
+    TokenResponse,
+)
+from langlauf.api.wire import key_fields, pause_out
 from langlauf.auth.caller import Caller
 from langlauf.auth.credentials import LONGEST_SECONDS, USUAL_SECONDS
 from langlauf.domain.access import DEFAULT_SCOPES, OPEN_ISSUER, Scope
-from langlauf.domain.instant import Instant, to_datetime
-from langlauf.problems import bad_request, forbidden, not_found
+from langlauf.domain.errors import StoreError
+from langlauf.domain.health import STORE_AWAY, WORKER_STOPPED
+from langlauf.domain.instant import Instant, from_text, to_datetime
+from langlauf.problems import VARY, Problem, bad_request, forbidden, not_found
+
+# -- keys and tokens ---------------------------------------------------------------------------------------------------
 
 
 class KeyHandlers:
@@ -98,3 +109,68 @@ class TokenHandler:
             job_id=view.job.job_id,
         )
         return json_response(body)
+
+
+# -- pauses ------------------------------------------------------------------------------------------------------------
+
+
+class PauseHandlers:
+    """Handlers under `/analyze/analyses`."""
+
+    def __init__(self, context: ApiContext) -> None:
+        self._context = context
+        self._pauses = context.services.pauses
+
+    async def pause(self, request: Request, caller: Caller) -> Response:
+        """Let no job of the analysis start; running ones go on. Repeating it changes the reason and the end."""
+        refuse_unknown_parameters(request)
+        sent: PauseBody = read_input(PauseBody, await self._context.body(request))
+        until = None if sent.until is None else from_text(sent.until.isoformat())
+        name = request.path_params["analysis_name"]
+        held = await self._pauses.pause(caller, name, sent.because, until, all_orgs=sent.all_orgs)
+        return json_response(PauseResponse(request_id=caller.request_id, pause=pause_out(held)))
+
+    async def resume(self, request: Request, caller: Caller) -> Response:
+        """Let its jobs start again. Repeating it changes nothing."""
+        refuse_unknown_parameters(request)
+        sent: ResumeBody = read_input(ResumeBody, await self._context.body(request, optional=True))
+        name = request.path_params["analysis_name"]
+        resumed = await self._pauses.resume(caller, name, all_orgs=sent.all_orgs)
+        return json_response(ResumeResponse(request_id=caller.request_id, resumed=resumed))
+
+
+# -- health, readiness and metrics -------------------------------------------------------------------------------------
+
+
+class SystemHandlers:
+    """Handlers for operators and their monitoring."""
+
+    def __init__(self, context: ApiContext) -> None:
+        self._context = context
+
+    async def health(self, request: Request) -> Response:
+        """Return that the process is up, without checking anything else."""
+        return json_response(HealthResponse(request_id=request.scope["langlauf.request_id"], status="up"))
+
+    async def ready(self, request: Request) -> Response:
+        """Check that the store answers and takes writes, and that the workers of this process, if any, are alive.
+
+        With `for=reads`, only check that the store answers.
+        """
+        reads_alone = choice_parameter(request, "for", ("reads",)) is not None
+        retry = {"Retry-After": "5"}
+        try:
+            await self._context.services.reads.check()
+        except StoreError as error:
+            raise Problem(503, "unavailable", STORE_AWAY.message, headers=retry) from error
+        unwell = None if reads_alone else await self._context.services.reads.unwell()
+        if unwell is not None:
+            raise Problem(503, "unavailable", unwell, headers=retry)
+        if not reads_alone and not self._context.alive():
+            raise Problem(503, "unavailable", WORKER_STOPPED.message, headers=retry)
+        return json_response(HealthResponse(request_id=request.scope["langlauf.request_id"], status="ready"))
+
+    async def metrics(self, request: Request, _: Caller) -> Response:
+        """Return all metrics in the Prometheus format, or in OpenMetrics where the client accepts it."""
+        text, kind = await self._context.services.metrics.text(request.headers.get("accept", ""))
+        return Response(text, headers={"Cache-Control": "no-store", "Vary": VARY, "Content-Type": kind})
