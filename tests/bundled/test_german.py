@@ -22,9 +22,8 @@ from langlauf.bundled.clustering import clustering
 from langlauf.bundled.ontology import ontology
 from langlauf.domain.errors import PermanentError
 from langlauf.domain.result import ChartView, MarkdownView, TableView, View
-from langlauf.ui.analysis_texts import AnalysisWords
-from langlauf.ui.formatting import in_words
-from langlauf.ui.language import load_language
+from langlauf.ui.formats import in_words
+from langlauf.ui.language import AnalysisWords, load_language
 from langlauf.ui.pages.submit_form import analysis_card
 from tests.bundled.conftest import RecordingJob
 

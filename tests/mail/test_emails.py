@@ -26,7 +26,7 @@ from langlauf.domain.result import RetentionPolicy
 from langlauf.settings import BY_NAME, load_settings
 from langlauf.store.protocol import Store
 from langlauf.ui.emails import EmailWriter, one_line, sample_email
-from langlauf.ui.formatting import zone_name
+from langlauf.ui.formats import zone_name
 from langlauf.ui.language import LANGUAGES, load_language
 from tests.support.stores import SetClock, opened
 from tests.support.submissions import ORG, claim, new_job

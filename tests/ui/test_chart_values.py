@@ -7,9 +7,8 @@ import msgspec
 from msgspec import Raw
 
 from langlauf.ui.language import load_language
-from langlauf.ui.views.chart_renderer import ChartRenderer, RenderedChart
+from langlauf.ui.views.chart_renderer import MAX_VALUES, ChartRenderer, RenderedChart, chart_values
 from langlauf.ui.views.chart_spec import safe_spec
-from langlauf.ui.views.chart_values import MAX_VALUES, chart_values
 from tests.support.view_samples import ATTACK, BARS
 
 LINE: dict[str, Any] = {

@@ -18,8 +18,7 @@ from langlauf.maintenance import erasure
 from langlauf.mcp import tasks
 from langlauf.service import control
 from langlauf.store.sqlite import end
-from langlauf.ui.error_texts import PHRASES, phrase
-from langlauf.ui.language import load_language
+from langlauf.ui.language import PHRASES, load_language, phrase
 from langlauf.worker import loop_guard, runner
 from langlauf.worker.dask import chunk_server, executor
 from langlauf.worker.processes import process

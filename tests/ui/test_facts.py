@@ -9,10 +9,8 @@ from msgspec.structs import replace
 
 from langlauf import Job, Langlauf, PermanentError, Result, views
 from langlauf.analysis.texts import Wording
-from langlauf.ui.analysis_texts import AnalysisWords
-from langlauf.ui.facts import ShownFact, result_facts, summary_facts
-from langlauf.ui.formatting import UNKNOWN, in_words
-from langlauf.ui.language import load_language, region_for
+from langlauf.ui.formats import UNKNOWN, ShownFact, in_words, result_facts, summary_facts
+from langlauf.ui.language import AnalysisWords, load_language, region_for
 from langlauf.ui.views.stored_views import suggest_views
 from langlauf.ui.views.table import member_sizes, readable_table, table_data
 from tests.support.live import live

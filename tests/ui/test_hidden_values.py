@@ -8,9 +8,8 @@ from msgspec import Raw
 
 from langlauf.analysis.texts import Wording
 from langlauf.domain.redact import MASK, redact_json
-from langlauf.ui.analysis_texts import AnalysisWords
-from langlauf.ui.facts import result_facts
-from langlauf.ui.language import load_language
+from langlauf.ui.formats import result_facts
+from langlauf.ui.language import AnalysisWords, load_language
 from langlauf.ui.pages.result_comparison import changed_paths, changed_rows
 from langlauf.ui.pages.result_downloads import escape_formula
 from langlauf.ui.views.chart_spec import ChartAxes, ChartRefused, chart_axes, safe_spec

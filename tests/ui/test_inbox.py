@@ -3,7 +3,7 @@
 import pytest
 
 from langlauf.clock import new_id
-from langlauf.ui.pages import inbox as inbox_page
+from langlauf.ui.pages import ended_jobs as inbox_page
 from tests.support.live import Live
 from tests.ui.html_page import HtmlPage, assert_page
 from tests.ui.test_lists import ended, listed

@@ -9,8 +9,7 @@ import pytest
 from langlauf.analysis.texts import Wording
 from langlauf.clock import new_id
 from langlauf.domain.result import Column, Fact
-from langlauf.ui.analysis_texts import AnalysisWords
-from langlauf.ui.language import load_language
+from langlauf.ui.language import AnalysisWords, load_language
 from langlauf.ui.pages import result_comparison as comparing
 from langlauf.ui.pages.result_comparison import changed_paths, changed_rows, comparable, field_label
 from langlauf.ui.views.raw_json import items, parse_raw

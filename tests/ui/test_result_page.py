@@ -6,7 +6,7 @@ from langlauf.clock import SystemClock, new_id
 from langlauf.domain.result import RetentionPolicy
 from langlauf.maintenance.duties import apply_retention
 from langlauf.store.sqlite.driver import SqliteStore
-from langlauf.ui.formatting import MAX_JSON_BYTES
+from langlauf.ui.formats import MAX_JSON_BYTES
 from tests.support.live import GATES, Live, live
 from tests.support.stores import DAY, SetClock, with_store
 from tests.ui.html_page import assert_page

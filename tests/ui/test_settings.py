@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import httpx2
 import pytest
 
-from langlauf.ui.formatting import display_state
+from langlauf.ui.formats import display_state
 from langlauf.ui.pages.public import state_docs
 from tests.support.live import Live
 from tests.ui.forms import FROM_HERE

@@ -17,17 +17,15 @@ from langlauf.domain.schedule import Missed, RunOverlap
 from langlauf.domain.state import TERMINAL, Status
 from langlauf.domain.statistics import TimeRange
 from langlauf.service.webhooks import EndpointHealth
-from langlauf.ui import form_validation, formatting
-from langlauf.ui.error_texts import PHRASES
-from langlauf.ui.language import LANGUAGES, load_language
-from langlauf.ui.page_request import THEMES
-from langlauf.ui.pages.failures import ALL_TIME
-from langlauf.ui.pages.job_filters import RANGES, ListFilters
+from langlauf.ui import form_validation, formats
+from langlauf.ui.language import LANGUAGES, PHRASES, load_language
+from langlauf.ui.page_request import RANGES, THEMES, ListFilters
+from langlauf.ui.pages.ended_jobs import ALL_TIME
 from langlauf.ui.pages.job_list import AGAIN, CANCEL
 from langlauf.ui.pages.job_timeline import EVENT_FILTERS
 from langlauf.ui.pages.public import PROBLEM_CODES
 from langlauf.ui.pages.result_comparison import ChangeKind
-from langlauf.ui.pages.schedule_form import SCHEDULE_FIELDS
+from langlauf.ui.pages.schedules import SCHEDULE_FIELDS
 from langlauf.ui.pages.submit_form import NOTIFY_FIELDS, OPTION_FIELDS
 from langlauf.ui.renderer import NAVIGATION
 from langlauf.ui.views.chart_renderer import ChartTrouble
@@ -43,11 +41,11 @@ ENGLISH = load_language("en")
 
 def used_keys() -> set[str]:
     """Every key that a template or a page names, and the families that are put together from known words."""
-    room = Path(formatting.__file__).parent
+    room = Path(formats.__file__).parent
     sources = [*room.rglob("*.py"), *(room / "templates").rglob("*.html"), *(room / "templates").rglob("*.txt")]
     text = "\n".join(source.read_text() for source in sources)
     keys = {key for pattern in (_LITERAL, _MISSING, _NAMED) for key in pattern.findall(text)}
-    faces = {formatting.display_state(status, phase) for status, phase in possible_states()}
+    faces = {formats.display_state(status, phase) for status, phase in possible_states()}
     keys |= {f"{family}.{face}" for family, face in product(("state", "help"), faces)}
     keys |= {f"nav.{name}" for name, _ in NAVIGATION}
     keys |= {f"form.error.{word}" for word in form_validation.ERROR_NAMES}
@@ -152,20 +150,20 @@ def test_values_in_texts_are_escaped() -> None:
 )
 def test_estimates_are_coarse(seconds: float, words: str) -> None:
     """Rounded up, as sure as they are."""
-    assert formatting.format_estimate(seconds, load_language("en")) == words
+    assert formats.format_estimate(seconds, load_language("en")) == words
 
 
 def test_durations_and_sizes_are_short() -> None:
     """In the unit that fits."""
-    assert [formatting.format_duration(seconds, ENGLISH) for seconds in (0.04, 0.12, 59.0, 312.0, 7_260.0)] == [
+    assert [formats.format_duration(seconds, ENGLISH) for seconds in (0.04, 0.12, 59.0, 312.0, 7_260.0)] == [
         "40 ms", "0.1 s", "59.0 s", "5 min 12 s", "2 h 1 min",
     ]  # fmt: skip
-    assert [formatting.format_size(count, ENGLISH) for count in (12, 2_048, 3_145_728)] == ["12 B", "2 KiB", "3.0 MiB"]
+    assert [formats.format_size(count, ENGLISH) for count in (12, 2_048, 3_145_728)] == ["12 B", "2 KiB", "3.0 MiB"]
 
 
 def test_json_of_many_lines_shows_its_beginning() -> None:
     """The first lines, and that there are more; numbers stay as they were written."""
-    many = formatting.json_excerpt("[" + ",".join(["1"] * 6_000) + "]", ENGLISH)
+    many = formats.json_excerpt("[" + ",".join(["1"] * 6_000) + "]", ENGLISH)
     assert (many.complete, many.text.count("\n")) == (False, 199)
-    whole = formatting.json_excerpt('{"a":1.50,"b":12345678901234567890}', ENGLISH)
+    whole = formats.json_excerpt('{"a":1.50,"b":12345678901234567890}', ENGLISH)
     assert (whole.complete, whole.text) == (True, '{\n  "a": 1.50,\n  "b": 12345678901234567890\n}')

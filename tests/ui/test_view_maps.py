@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from langlauf.ui.views.geojson import MAX_FEATURES, map_features
-from langlauf.ui.views.map_drawing import HEIGHT, WIDTH, MapStyle, fit_projection, map_drawing, mercator
-from langlauf.ui.views.map_labels import label_box
+from langlauf.ui.views.map_shapes import MAX_FEATURES, label_box, map_features
+from langlauf.ui.views.map_svg import HEIGHT, WIDTH, MapStyle, fit_projection, map_drawing, mercator
 from langlauf.ui.views.raw_json import parse_raw
 
 RING = [[0, 0], [2, 0], [2, 2], [0, 0]]

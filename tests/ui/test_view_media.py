@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from langlauf.ui.responses import ImageInfo, download_type, file_name, image_info
-from langlauf.ui.views.markdown import markdown_html
+from langlauf.ui.views.panels import markdown_html
 from tests.support.view_samples import ATTACK, MARKDOWN, SVG, png
 from tests.ui.html_page import HtmlPage
 

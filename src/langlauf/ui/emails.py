@@ -14,11 +14,16 @@ from langlauf.domain.job import JobRecord
 from langlauf.domain.mail import Email, JobEnding
 from langlauf.domain.redact import redact
 from langlauf.settings import Settings
-from langlauf.ui.analysis_texts import AnalysisTexts, AnalysisWords
-from langlauf.ui.error_texts import job_error, retry_advice
-from langlauf.ui.facts import ShownFact, summary_facts
-from langlauf.ui.formatting import format_duration, local_time, zone_name
-from langlauf.ui.language import LANGUAGES, Language, load_language
+from langlauf.ui.formats import ShownFact, format_duration, local_time, summary_facts, zone_name
+from langlauf.ui.language import (
+    LANGUAGES,
+    AnalysisTexts,
+    AnalysisWords,
+    Language,
+    job_error,
+    load_language,
+    retry_advice,
+)
 
 _MAX_SUBJECT = 150
 #: Characters of an id that identify a job in one line.

@@ -10,7 +10,7 @@ import msgspec
 from langlauf.api.openapi.components import Schema, ref_name
 from langlauf.domain.redact import is_secret_name
 from langlauf.domain.text import LARGEST_INTEGER, SMALLEST_INTEGER
-from langlauf.ui.formatting import in_words
+from langlauf.ui.formats import in_words
 
 
 class FieldKind(StrEnum):

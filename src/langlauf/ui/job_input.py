@@ -15,9 +15,9 @@ from langlauf.domain.redact import redact, redact_json
 from langlauf.domain.state import Status
 from langlauf.server.asgi import root_url
 from langlauf.service.read import Reads, kept_parts
-from langlauf.ui.error_texts import error_meta
 from langlauf.ui.form_fields import FormField, field_texts
-from langlauf.ui.formatting import JsonExcerpt, json_excerpt
+from langlauf.ui.formats import JsonExcerpt, json_excerpt
+from langlauf.ui.language import error_meta
 from langlauf.ui.page_request import PageRequest
 from langlauf.ui.views.raw_json import NULL, is_hidden, is_text, members, parse_raw, raw_text
 from langlauf.ui.views.table import truncate

@@ -1,12 +1,18 @@
-"""Texts of the pages in English and German, and the choice between them."""
+"""Texts of the pages, of analyses and of errors in English and German, and the choice between them."""
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
 import msgspec
 from markupsafe import Markup
+
+from langlauf.analysis.registry import Registry
+from langlauf.analysis.texts import Wording, wording_of
+from langlauf.domain.errors import ERROR_TYPE, SENTENCE
+from langlauf.domain.job import TOO_LATE, JobRecord
 
 #: The first one is the default.
 LANGUAGES = ("en", "de")
@@ -125,3 +131,141 @@ def quality(parameter: str) -> float:
     except ValueError:
         return 0.0
     return weight if 0 <= weight <= 1 else 0.0
+
+
+# -- words of analyses -------------------------------------------------------------------------------------------------
+
+_NO_WORDING = Wording()
+#: What stands before the words of a line of Markdown: a list, a heading, a quotation.
+_MARKDOWN_LINE = re.compile(r"(\s*(?:(?:[-*+>]|#{1,6}|[0-9]+\.)\s+)*)(.*)", re.DOTALL)
+_MAX_SPEC_DEPTH = 40
+#: Members of a chart that people read: titles, data, and the lists that name values of the data.
+_DATA_MEMBERS = frozenset({"values", "datasets", "many"})
+_READ_MEMBERS = frozenset({"title", "subtitle", "text", "values", "datasets", "domain", "sort"})
+#: In longer data only whole texts are looked up.
+_MOST_ROWS = 500
+
+
+class AnalysisWords(msgspec.Struct, frozen=True):
+    """The words of one analysis for one reader."""
+
+    wording: Wording
+    language: Language
+
+    def text(self, text: str) -> str:
+        """Return a text in the language of the reader; the text itself where it has no translation."""
+        return self.wording.translate(text, self.language.code, self.language.rewrite_number)
+
+    def cell(self, text: str) -> str:
+        """Return the text of a table's cell: only whole texts are looked up, because there are many."""
+        return self.wording.texts.get(self.language.code, {}).get(text, text)
+
+    def markdown(self, text: str) -> str:
+        """Return Markdown, line by line."""
+        if self.language.code not in self.wording.texts:
+            return text
+        lines = (_MARKDOWN_LINE.fullmatch(line) for line in text.split("\n"))
+        return "\n".join(f"{line[1]}{self.text(line[2])}" for line in lines if line)
+
+    def chart(self, spec: dict[str, Any]) -> dict[str, Any]:
+        """Return a Vega-Lite specification with its titles and the texts of its data in the language of the reader."""
+        if self.language.code not in self.wording.texts:
+            return spec
+        translated: dict[str, Any] = self._part(spec, "", 0)
+        return translated
+
+    def _part(self, part: Any, name: str, depth: int) -> Any:
+        if depth > _MAX_SPEC_DEPTH:
+            return part
+        if isinstance(part, dict):
+            inside = name if name in _DATA_MEMBERS else ""
+            return {key: self._part(one, inside or key, depth + 1) for key, one in part.items()}
+        if isinstance(part, list):
+            many = name == "values" and len(part) > _MOST_ROWS
+            return [self._part(one, "many" if many else name, depth + 1) for one in part]
+        if not isinstance(part, str):
+            return part
+        return self.cell(part) if name == "many" else self.text(part) if name in _READ_MEMBERS else part
+
+
+class AnalysisTexts:
+    """Looks up what authors of analyses wrote for people; one that is not registered has only its name."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def words(self, name: str, language: Language) -> AnalysisWords:
+        """Return the words of an analysis for one reader."""
+        analysis = self._registry.get(name)
+        return AnalysisWords(_NO_WORDING if analysis is None else analysis.wording, language)
+
+    def title(self, name: str, language: Language) -> str:
+        """Return the title of an analysis, or its name."""
+        analysis = self._registry.get(name)
+        return name if analysis is None else self.words(name, language).text(analysis.title)
+
+
+# -- words of errors ---------------------------------------------------------------------------------------------------
+# What Langlauf wrote is known by the record: `error_meta` and events name its sentence, and the ends of crashes and the
+# reasons of cancellations come from the closed lists below. What an analysis or a user wrote stays as it is, unless the
+# analysis has its own translation.
+
+#: Keys of phrases, each stored in English: how a process died, why the system canceled a job, why it is tried again.
+PHRASES = ("crash.", "cancel_reason.", "retry_reason.")
+#: What is stored for a phrase where that is not its English text.
+_STORED = {"cancel_reason.too_late": TOO_LATE}
+
+
+def error_meta(job: JobRecord) -> dict[str, Any]:
+    """Return the details of a job's error, empty where there are none."""
+    return {} if job.error_meta is None else msgspec.json.decode(job.error_meta, type=dict[str, Any])
+
+
+def retry_advice(job: JobRecord) -> str:
+    """Return the last word of the text that says what to do after a failure: the job's hint, or by its code.
+
+    A bare ValueError is no verdict on the input: a function deep inside may have raised it.
+    """
+    if job.error_code == "validation_error" and ERROR_TYPE in error_meta(job):
+        return "probably_input"
+    return job.retry_hint or ("internal" if job.error_code == "internal" else "none")
+
+
+def job_error(job: JobRecord, words: AnalysisWords) -> str:
+    """Return the message of a failed job."""
+    return error_text(job.error_message or "", error_meta(job).get(SENTENCE), words)
+
+
+def error_text(message: str, sentence: object, words: AnalysisWords) -> str:
+    """Return the message of an error: Langlauf's sentence, or what the analysis wrote."""
+    return _own_sentence(sentence, words.language) or words.text(message)
+
+
+def _own_sentence(sentence: object, language: Language) -> str | None:
+    """Return a sentence of Langlauf, or None where this version does not know it, with all of its values."""
+    if not isinstance(sentence, Mapping):
+        return None
+    template = language.texts.get(f"sentence.{sentence.get('name')}")
+    try:
+        return template and template.format_map({name: _value(one, language) for name, one in sentence.items()})
+    except (LookupError, ValueError):
+        return None
+
+
+def _value(value: object, language: Language) -> str:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return language.number(str(value)) if isinstance(value, int | float) else phrase(str(value), language)
+
+
+def phrase(text: str, language: Language) -> str:
+    """Return a phrase of Langlauf, such as a reason for a cancellation; any other text stays as it is."""
+    return _phrases().translate(text, language.code, language.rewrite_number)
+
+
+@cache
+def _phrases() -> Wording:
+    languages = [load_language(code) for code in LANGUAGES]
+    stored = {key: text for key, text in languages[0].texts.items() if key.startswith(PHRASES)} | _STORED
+    texts = {one.code: {text: one.texts[key] for key, text in stored.items()} for one in languages}
+    return wording_of("langlauf", (), {"texts": texts})

@@ -23,12 +23,21 @@ from langlauf.domain.job import JobRecord
 from langlauf.problems import TITLES, VARY, Problem, not_found
 from langlauf.server.asgi import limit_response_memory, path_within, response_memory_full
 from langlauf.telemetry.log import log_store_failure
-from langlauf.ui.analysis_texts import AnalysisTexts
-from langlauf.ui.assets import Assets
-from langlauf.ui.error_texts import error_text, job_error, phrase, retry_advice
-from langlauf.ui.formatting import local_time, machine_time, time_tag, zone_name
-from langlauf.ui.language import LANGUAGES, load_language, preferred, quality, region_for
+from langlauf.ui.formats import local_time, machine_time, time_tag, zone_name
+from langlauf.ui.language import (
+    LANGUAGES,
+    AnalysisTexts,
+    error_text,
+    job_error,
+    load_language,
+    phrase,
+    preferred,
+    quality,
+    region_for,
+    retry_advice,
+)
 from langlauf.ui.page_request import PageRequest, preferences_of
+from langlauf.ui.responses import Assets
 
 #: No code but our own files. Images may be data: URLs, as the page icon is one.
 CONTENT_SECURITY_POLICY = (

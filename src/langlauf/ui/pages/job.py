@@ -22,17 +22,15 @@ from langlauf.domain.state import Status
 from langlauf.problems import not_found
 from langlauf.service.control import HasEnded, NotCancelable, NotTerminal
 from langlauf.service.read import kept_parts
-from langlauf.ui.facts import result_facts
 from langlauf.ui.form_validation import input_error
-from langlauf.ui.formatting import display_state, format_duration, format_stopwatch
+from langlauf.ui.formats import display_state, format_duration, format_stopwatch, result_facts
 from langlauf.ui.job_input import JobInput, faulty_field, job_input
 from langlauf.ui.language import Language
 from langlauf.ui.page_request import PageRequest
-from langlauf.ui.pages.job_family import job_family
 from langlauf.ui.pages.job_headline import JobObservation, job_headline
 from langlauf.ui.pages.job_timeline import event_log, job_timeline
 from langlauf.ui.pages.public import has_problem_page
-from langlauf.ui.pages.snapshots import VersionPicker, version_picker, with_payload
+from langlauf.ui.pages.snapshots import VersionPicker, job_family, version_picker, with_payload
 from langlauf.ui.renderer import PageRenderer
 from langlauf.ui.responses import see_other
 from langlauf.ui.views.panels import PanelRenderer

@@ -16,7 +16,7 @@ from langlauf.domain.schedule import Pause
 from langlauf.domain.state import STARTED, Status
 from langlauf.service.read import DerivedFields
 from langlauf.settings import Settings
-from langlauf.ui.formatting import (
+from langlauf.ui.formats import (
     display_state,
     event_payload,
     format_duration,

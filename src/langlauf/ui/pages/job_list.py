@@ -17,14 +17,14 @@ from langlauf.domain.job import JobRecord
 from langlauf.domain.read_models import JobView, PageOfJobs
 from langlauf.domain.state import STARTED, Status
 from langlauf.service.control import MOST_AT_ONCE, cancel_many, repeat_many
-from langlauf.ui.formatting import display_state, format_duration, format_number
+from langlauf.ui.formats import display_state, format_duration, format_number
 from langlauf.ui.job_input import job_subjects
 from langlauf.ui.language import Language
-from langlauf.ui.page_request import PageRequest
-from langlauf.ui.pages.job_filters import (
+from langlauf.ui.page_request import (
     RANGES,
     ListFilters,
     ListPosition,
+    PageRequest,
     list_position,
     next_cursor,
     parse_filter_query,

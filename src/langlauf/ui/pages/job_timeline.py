@@ -11,7 +11,7 @@ from langlauf.domain.errors import SENTENCE
 from langlauf.domain.event import Event, EventType
 from langlauf.domain.instant import SECOND, Instant, seconds_between
 from langlauf.domain.job import JobRecord
-from langlauf.ui.formatting import event_payload
+from langlauf.ui.formats import event_payload
 
 SpanKind = Literal["waiting", "attempt", "backoff"]
 _ATTEMPT_STARTS = frozenset({EventType.RUNNING, EventType.ATTEMPT_STARTED})

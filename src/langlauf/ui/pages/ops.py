@@ -29,7 +29,7 @@ from langlauf.domain.schedule import ALL_ORGS, Pause
 from langlauf.domain.statistics import OpsStatistics, TimeRange
 from langlauf.problems import bad_request, forbidden
 from langlauf.service.overview import OpsFigures
-from langlauf.ui.formatting import UNKNOWN, format_number, format_seconds, format_share
+from langlauf.ui.formats import UNKNOWN, format_number, format_seconds, format_share
 from langlauf.ui.language import Language
 from langlauf.ui.page_request import PageRequest
 from langlauf.ui.pages.ops_tiles import ops_tiles

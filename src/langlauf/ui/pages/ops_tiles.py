@@ -11,7 +11,7 @@ import msgspec
 from markupsafe import Markup
 
 from langlauf.domain.statistics import OpsStatistics, Percentiles
-from langlauf.ui.formatting import format_number, format_seconds
+from langlauf.ui.formats import format_number, format_seconds
 from langlauf.ui.language import Language
 
 

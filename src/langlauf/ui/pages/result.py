@@ -20,16 +20,15 @@ from langlauf.domain.result import ResultGone, Snapshot
 from langlauf.problems import not_found
 from langlauf.service.provenance import citation
 from langlauf.service.read import CallerReads
-from langlauf.ui.facts import result_facts
-from langlauf.ui.formatting import display_state, format_duration, format_size, json_excerpt
+from langlauf.ui.formats import display_state, format_duration, format_size, json_excerpt, result_facts
 from langlauf.ui.job_input import job_subject
 from langlauf.ui.language import Language
 from langlauf.ui.page_request import PageRequest
-from langlauf.ui.pages.job_family import job_family
 from langlauf.ui.pages.public import has_problem_page
 from langlauf.ui.pages.result_downloads import download_formats
 from langlauf.ui.pages.snapshots import (
     is_expired,
+    job_family,
     path_number,
     requested_snapshot,
     requested_version,

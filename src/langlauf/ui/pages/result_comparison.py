@@ -15,8 +15,8 @@ from langlauf.domain.redact import is_secret_name
 from langlauf.domain.result import Column, StoredResult
 from langlauf.problems import not_found
 from langlauf.service.read import CallerReads
-from langlauf.ui.analysis_texts import AnalysisWords
-from langlauf.ui.formatting import in_words
+from langlauf.ui.formats import in_words
+from langlauf.ui.language import AnalysisWords
 from langlauf.ui.page_request import PageRequest
 from langlauf.ui.pages.snapshots import (
     query_number,

@@ -17,7 +17,7 @@ from langlauf.domain.job import JobRecord
 from langlauf.domain.result import Snapshot, StoredResult
 from langlauf.problems import VARY, not_found
 from langlauf.server.asgi import LargeResponse
-from langlauf.ui.analysis_texts import AnalysisTexts, AnalysisWords
+from langlauf.ui.language import AnalysisTexts, AnalysisWords
 from langlauf.ui.page_request import PageRequest
 from langlauf.ui.pages.snapshots import expired_problem, requested_snapshot, require_payload
 from langlauf.ui.renderer import PRIVATE

@@ -16,7 +16,7 @@ from langlauf.problems import not_found
 from langlauf.service.control import NotTerminal
 from langlauf.ui.form_fields import field_text
 from langlauf.ui.form_validation import FormFieldError
-from langlauf.ui.formatting import display_state
+from langlauf.ui.formats import display_state
 from langlauf.ui.job_input import (
     PrefillSource,
     absolute_url,

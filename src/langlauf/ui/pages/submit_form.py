@@ -23,7 +23,6 @@ from langlauf.domain.schedule import time_zone
 from langlauf.problems import Problem
 from langlauf.service.submit import SubmitService
 from langlauf.settings import Settings
-from langlauf.ui.analysis_texts import AnalysisWords
 from langlauf.ui.form_fields import CHECKED, FEWEST_ROWS, FieldChoice, FieldKind, FormField, form_fields
 from langlauf.ui.form_validation import (
     FormFieldError,
@@ -32,6 +31,7 @@ from langlauf.ui.form_validation import (
     read_form_values,
 )
 from langlauf.ui.job_input import curl_command
+from langlauf.ui.language import AnalysisWords
 from langlauf.ui.page_request import PageRequest
 from langlauf.ui.pages.reference import SchemaField, schema_fields
 

@@ -8,10 +8,8 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from langlauf.domain.result import Column
-from langlauf.ui.analysis_texts import AnalysisWords
-from langlauf.ui.facts import is_counted
-from langlauf.ui.formatting import MAX_JSON_BYTES, in_words
-from langlauf.ui.language import MIN_GROUPED_DIGITS
+from langlauf.ui.formats import MAX_JSON_BYTES, in_words, is_counted
+from langlauf.ui.language import MIN_GROUPED_DIGITS, AnalysisWords
 from langlauf.ui.views.raw_json import (
     first_byte,
     is_hidden,

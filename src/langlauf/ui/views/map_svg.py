@@ -1,12 +1,20 @@
-"""A map without tiles: the shapes of GeoJSON in a Mercator projection, with names, a graticule and a scale bar."""
+"""A map without tiles: the shapes of GeoJSON in a Mercator projection, with names, a graticule and a scale."""
 
 import math
 from collections.abc import Iterable
 
 import msgspec
 
-from langlauf.ui.views.geojson import GeometryPart, MapFeature, MapFeatures, Position, ShapeKind
-from langlauf.ui.views.map_labels import Anchor, LabelPlacer, MapLabel
+from langlauf.ui.views.map_shapes import (
+    Anchor,
+    GeometryPart,
+    LabelPlacer,
+    MapFeature,
+    MapFeatures,
+    MapLabel,
+    Position,
+    ShapeKind,
+)
 from langlauf.ui.views.raw_json import is_number, members, raw_text
 from langlauf.ui.views.table import truncate
 
