@@ -27,7 +27,7 @@ from bench.store.postgres.cost import measure_cost_on_postgres
 from bench.store.postgres.notify import measure_notify
 from bench.store.postgres.rounds import PostgresRounds
 from bench.store.postgres.stages import measure_costs
-from langlauf.bench.jobs import RoundTimes
+from langlauf.bench.rounds import RoundTimes
 from langlauf.store.postgres.migrate import migrate
 from langlauf.store.sqlite.connection import migrate as migrate_file
 from langlauf.store.sqlite.connection import open_connection

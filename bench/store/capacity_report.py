@@ -6,7 +6,7 @@ import msgspec
 
 from bench.results import load
 from bench.store.capacity import Capacity, Costs, Need, capacity
-from langlauf.bench.report import ReportLine, show_lines
+from langlauf.bench.rounds import ReportLine, show_lines
 from langlauf.domain.errors import LanglaufError
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import apsw
 
-from langlauf.bench.jobs import ANALYSIS, LEASE_SECONDS, ORG, RESULT, new_job
+from langlauf.bench.rounds import ANALYSIS, LEASE_SECONDS, ORG, RESULT, new_job
 from langlauf.clock import SystemClock, new_id
 from langlauf.domain.attempt import JobBounds
 from langlauf.domain.event import OUTBOUND, ActorType, EventType

@@ -14,7 +14,7 @@ import uvloop
 
 from bench.store.counting_store import CountingStore
 from bench.store.figures import StoreCost
-from langlauf.bench.jobs import claim_request, new_job
+from langlauf.bench.rounds import claim_request, new_job
 from langlauf.clock import SystemClock, new_id
 from langlauf.domain.attempt import Claim
 from langlauf.domain.errors import LanglaufError

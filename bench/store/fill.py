@@ -10,8 +10,7 @@ import apsw
 import msgspec
 import uvloop
 
-from langlauf.bench.jobs import ANALYSIS, ORG, RESULT, claim_request, new_job
-from langlauf.bench.report import OnProgress
+from langlauf.bench.rounds import ANALYSIS, ORG, RESULT, OnProgress, claim_request, new_job
 from langlauf.clock import SystemClock, new_id
 from langlauf.domain.attempt import Partial
 from langlauf.domain.outcome import Completed

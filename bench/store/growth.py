@@ -14,8 +14,7 @@ import uvloop
 from bench.store.counting_store import CountingStore
 from bench.store.figures import Compared, compare_medians
 from bench.store.fill import Filling, fill
-from langlauf.bench.jobs import RESULT, claim_request, new_job
-from langlauf.bench.report import OnProgress
+from langlauf.bench.rounds import RESULT, OnProgress, claim_request, new_job
 from langlauf.clock import SystemClock, new_id
 from langlauf.domain.attempt import Claim
 from langlauf.domain.errors import LanglaufError

@@ -23,7 +23,7 @@ import msgspec
 
 from bench.processes import cpu_seconds, free_port, running, wait_until_answers
 from langlauf import Job, Langlauf
-from langlauf.bench.jobs import ANALYSIS, ORG, RESULT, claim_request, new_job
+from langlauf.bench.rounds import ANALYSIS, ORG, RESULT, claim_request, new_job
 from langlauf.client import Client, SubmitOptions
 from langlauf.clock import SystemClock, new_id
 from langlauf.domain.instant import after

@@ -7,8 +7,7 @@ import uvloop
 from bench.store.ceiling import measure_ceiling
 from bench.store.counting_store import CountingStore
 from bench.store.figures import Figures, JobCost
-from langlauf.bench.jobs import JobRound, RoundTimes
-from langlauf.bench.report import percentiles
+from langlauf.bench.rounds import JobRound, RoundTimes, percentiles
 from langlauf.clock import SystemClock
 from langlauf.hints import Hints
 

@@ -13,8 +13,8 @@ from bench.environments import OWN
 from bench.processes import cpu_seconds
 from bench.sections.http import finished_job
 from bench.stack import LANGLAUF_SQLITE, Running, Stack, started
-from langlauf.bench.http import BenchConnection
-from langlauf.bench.jobs import ORG
+from langlauf.bench.rounds import ORG
+from langlauf.bench.suite import BenchConnection
 
 #: Of Langlauf to bare Starlette, measured on 2026-11-18 on two cores.
 RECORDED = 1.65

@@ -11,7 +11,7 @@ from bench.sections import store
 from bench.store.cost import BATCH, PAYLOAD_BYTES, RESULT, measure_cost
 from bench.store.fill import Filling, fill
 from bench.store.growth import measure_backlog, measure_dead, measure_history
-from langlauf.bench.jobs import new_job
+from langlauf.bench.rounds import new_job
 from langlauf.clock import SystemClock
 from langlauf.store.sqlite.connection import migrate, open_connection
 from tests.support.postgres import fetch, own_server

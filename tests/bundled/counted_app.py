@@ -14,24 +14,24 @@ from tests.support.plain_app import note
 
 def counted_clustering(job: PlainJob, table: str, file: str, dies_at: int) -> Result:
     """Clustering that dies in its first attempt instead of a k."""
-    from langlauf.bundled.clustering import fitting
+    from langlauf.bundled.clustering import clusters
 
-    real = fitting.fit
+    real = clusters.fit
 
     def fit(values: Any, k: int, *args: Any) -> dict[str, Any]:
         _note_or_die(job, file, str(k), str(dies_at))
         return real(values, k, *args)
 
-    return _with(fitting, "fit", fit, lambda: clustering(job, table, k_max=6))
+    return _with(clusters, "fit", fit, lambda: clustering(job, table, k_max=6))
 
 
 def counted_ontology(job: PlainJob, text: str, previous: str, file: str, dies_at: str) -> Result:
     """The comparison of an ontology that dies in its first attempt instead of a namespace."""
-    from langlauf.bundled.ontology import analysis, comparison, obo
+    from langlauf.bundled.ontology import analysis, findings, obo
 
-    real, read = comparison.Comparison.compare, obo.read_index
+    real, read = findings.Comparison.compare, obo.read_index
 
-    def compare(compared: comparison.Comparison, namespace: str) -> dict[str, Any]:
+    def compare(compared: findings.Comparison, namespace: str) -> dict[str, Any]:
         _note_or_die(job, file, namespace, dies_at)
         return real(compared, namespace)
 
@@ -42,7 +42,7 @@ def counted_ontology(job: PlainJob, text: str, previous: str, file: str, dies_at
     def compared() -> Result:
         return _with(analysis, "read_index", read_index, lambda: ontology(job, text, previous=previous))
 
-    return _with(comparison.Comparison, "compare", compare, compared)
+    return _with(findings.Comparison, "compare", compare, compared)
 
 
 def _note_or_die(job: PlainJob, file: str, what: str, dies_at: str) -> None:

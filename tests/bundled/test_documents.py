@@ -8,7 +8,7 @@ import pytest
 from langlauf.bundled import app
 from langlauf.bundled.clustering import clustering
 from langlauf.bundled.ontology import ontology
-from langlauf.bundled.ontology.comparison import KINDS
+from langlauf.bundled.ontology.findings import KINDS
 from tests.bundled.conftest import RecordingJob
 from tests.docs.pages import blocks, rows, sections, words
 

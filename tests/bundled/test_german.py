@@ -15,9 +15,9 @@ from langlauf.analysis.registry import Analysis
 from langlauf.bundled import app
 from langlauf.bundled.address.analysis import _summary as address_summary
 from langlauf.bundled.address.analysis import stages_of
-from langlauf.bundled.address.context import StageContext
 from langlauf.bundled.address.data import configured_table
-from langlauf.bundled.address.views import views as address_views
+from langlauf.bundled.address.presentation import views as address_views
+from langlauf.bundled.address.stages import StageContext
 from langlauf.bundled.clustering import clustering
 from langlauf.bundled.ontology import ontology
 from langlauf.domain.errors import PermanentError

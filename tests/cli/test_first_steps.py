@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from langlauf.cli.output import format_time
+from langlauf.cli.options import format_time
 from langlauf.client import Client
 from langlauf.domain.instant import from_text
 from tests.cli.conftest import Commands

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from langlauf.cli.options import CommandError
-from langlauf.cli.output import json_line, json_text, plain, print_note, print_table
+from langlauf.cli.options import CommandError, json_line, json_text, plain, print_note, print_table
 
 STEERING = "a\x1b]0;x\x07b\x9b31mc\x08d\u2028e\u2029f\x85g\u202eh"
 

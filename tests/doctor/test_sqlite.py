@@ -13,8 +13,7 @@ import pytest
 
 from langlauf.doctor import CHECKS
 from langlauf.doctor import sqlite as file
-from langlauf.doctor.check import CheckLevel, CheckResult, Needs
-from langlauf.doctor.target import DoctorTarget
+from langlauf.doctor.check import CheckLevel, CheckResult, DoctorTarget, Needs
 from langlauf.settings import load_settings
 from langlauf.store.sqlite.health import file_system_of, over_network
 from langlauf.store.sqlite.inspection import SqliteInspector

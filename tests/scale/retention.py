@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from langlauf.bench.jobs import new_job
+from langlauf.bench.rounds import new_job
 from langlauf.domain.result import RetentionPolicy, RetentionReport
 from langlauf.hints import Hints
 from langlauf.store.postgres.driver import PostgresStore

@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 import pytest
 
-from langlauf.bench.jobs import new_job
+from langlauf.bench.rounds import new_job
 from langlauf.domain.errors import StoreError
 from langlauf.domain.read_models import JobFilter
 from langlauf.domain.result import RetentionPolicy, RetentionReport

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from langlauf.bench import suite
-from langlauf.bench.report import (
+from langlauf.bench.rounds import (
     BenchReport,
     DurationPercentiles,
     HttpResults,

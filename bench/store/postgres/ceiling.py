@@ -12,8 +12,8 @@ from contextlib import AsyncExitStack
 from typing import Any, Self
 from uuid import uuid4
 
-from langlauf.bench.jobs import ANALYSIS, ORG, RESULT, RoundTimes, new_job
 from langlauf.bench.postgres import connected
+from langlauf.bench.rounds import ANALYSIS, ORG, RESULT, RoundTimes, new_job
 from langlauf.clock import SystemClock, new_id
 from langlauf.store.sql import json_text, load_queries
 

@@ -15,7 +15,7 @@ import uvloop
 
 from bench.store.postgres.ceiling import Ceiling
 from bench.store.postgres.counting_store import CountingPostgresStore
-from langlauf.bench.jobs import ANALYSIS, JobRound, RoundTimes
+from langlauf.bench.rounds import ANALYSIS, JobRound, RoundTimes
 from langlauf.hints import Hints
 
 READY = b"ready\n"

@@ -12,8 +12,8 @@ import msgspec
 from bench.store.figures import JobCost
 from bench.store.postgres.client import READY, Task
 from bench.store.postgres.usage import cost_between, usage
-from langlauf.bench.jobs import RoundTimes
 from langlauf.bench.postgres import connected
+from langlauf.bench.rounds import RoundTimes
 from langlauf.domain.errors import LanglaufError
 
 #: A line of an answer holds what each job took.

@@ -10,9 +10,8 @@ from typing import Self
 
 from bench.store.postgres.fill import Filling, fill, org_name
 from bench.store.postgres.usage import used_by
-from langlauf.bench.jobs import RESULT, claim_request, new_job
 from langlauf.bench.postgres import connected, own_database
-from langlauf.bench.report import OnProgress
+from langlauf.bench.rounds import RESULT, OnProgress, claim_request, new_job
 from langlauf.clock import SystemClock, new_id
 from langlauf.domain.attempt import Claim
 from langlauf.domain.errors import LanglaufError

@@ -11,8 +11,8 @@ from typing import Any
 from bench.store.cost import BATCH, LEASE_SECONDS, PAYLOAD_BYTES, RESULT, batches_of, claimed, live, warm_up
 from bench.store.figures import StoreCost
 from bench.store.postgres.usage import cluster_seconds, process_seconds, usage
-from langlauf.bench.jobs import new_job
 from langlauf.bench.postgres import connected, own_database
+from langlauf.bench.rounds import new_job
 from langlauf.clock import SystemClock, new_id
 from langlauf.domain.attempt import Claim, Partial, Progress
 from langlauf.hints import Hints

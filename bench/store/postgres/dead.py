@@ -13,9 +13,8 @@ from typing import Any
 from bench.store.figures import Compared, compare_medians
 from bench.store.postgres.comparison import LEASE_SECONDS, Site, Step, in_turns
 from bench.store.postgres.fill import Filling, analysis_name, org_name
-from langlauf.bench.jobs import RESULT, claim_request
 from langlauf.bench.postgres import connected
-from langlauf.bench.report import OnProgress
+from langlauf.bench.rounds import RESULT, OnProgress, claim_request
 from langlauf.clock import new_id
 from langlauf.domain.outcome import Completed
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import msgspec
 
-from langlauf.bench.jobs import ANALYSIS, ORG, RESULT, claim_request, new_job
 from langlauf.bench.postgres import connected
-from langlauf.bench.report import OnProgress
+from langlauf.bench.rounds import ANALYSIS, ORG, RESULT, OnProgress, claim_request, new_job
 from langlauf.clock import SystemClock, new_id
 from langlauf.domain.attempt import Partial
 from langlauf.domain.errors import LanglaufError

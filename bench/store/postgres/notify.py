@@ -13,7 +13,7 @@ from typing import Any
 
 from bench.store.figures import Notify
 from langlauf.bench.postgres import connected, own_database
-from langlauf.bench.report import OnProgress
+from langlauf.bench.rounds import OnProgress
 
 _CONNECTIONS = 32
 _PAUSE = 0.02

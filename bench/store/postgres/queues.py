@@ -5,9 +5,8 @@ from contextlib import AsyncExitStack
 from bench.store.figures import Compared, compare_medians
 from bench.store.postgres.comparison import LEASE_SECONDS, Site, Step, in_turns
 from bench.store.postgres.fill import Filling, fill
-from langlauf.bench.jobs import claim_request
 from langlauf.bench.postgres import connected
-from langlauf.bench.report import OnProgress
+from langlauf.bench.rounds import OnProgress, claim_request
 from langlauf.domain.errors import LanglaufError
 
 _ORGS, _ANALYSES = 1_000, 5

@@ -5,8 +5,8 @@ import uvloop
 from bench.store.figures import JobCost
 from bench.store.postgres.client import Task
 from bench.store.postgres.clients import run_side_by_side
-from langlauf.bench.jobs import RoundTimes
 from langlauf.bench.postgres import own_database
+from langlauf.bench.rounds import RoundTimes
 
 #: Connections that write at once: the store has one each for submitting, claiming and recording, and its clients more.
 _LANES = 4

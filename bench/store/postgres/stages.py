@@ -14,9 +14,8 @@ from typing import Any
 
 from bench.store.capacity import LIFE, RENEW, Costs, Disk, StageCost, fitted
 from bench.store.postgres.usage import process_seconds, usage
-from langlauf.bench.jobs import RESULT, claim_request, new_job
 from langlauf.bench.postgres import connected, own_database
-from langlauf.bench.report import OnProgress
+from langlauf.bench.rounds import RESULT, OnProgress, claim_request, new_job
 from langlauf.clock import SystemClock, new_id
 from langlauf.domain.attempt import Claim, Partial
 from langlauf.domain.errors import LanglaufError

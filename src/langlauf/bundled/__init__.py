@@ -2,11 +2,11 @@
 
 from langlauf.app import Langlauf, ToolRules
 from langlauf.bundled.address import address
-from langlauf.bundled.address import texts as address_texts
+from langlauf.bundled.address import presentation as address_presentation
 from langlauf.bundled.clustering import clustering
-from langlauf.bundled.clustering import texts as clustering_texts
+from langlauf.bundled.clustering import presentation as clustering_presentation
 from langlauf.bundled.ontology import ontology
-from langlauf.bundled.ontology import texts as ontology_texts
+from langlauf.bundled.ontology import presentation as ontology_presentation
 
 
 def _tool(description: str) -> ToolRules:
@@ -50,23 +50,23 @@ app.analysis(
     default=True,
     title="Locate an address",
     label="{query}",
-    facts=address_texts.FACTS,
-    texts={"en": address_texts.ENGLISH, "de": address_texts.GERMAN},
+    facts=address_presentation.FACTS,
+    texts={"en": address_presentation.ENGLISH, "de": address_presentation.GERMAN},
     mcp=_ADDRESS_TOOL,
 )(address)
 app.analysis(
     timeout="30m",
     title="Group the rows of a table",
     label="{method}, k = {k_min}\u2013{k_max}",
-    facts=clustering_texts.FACTS,
-    texts={"en": clustering_texts.ENGLISH, "de": clustering_texts.GERMAN},
+    facts=clustering_presentation.FACTS,
+    texts={"en": clustering_presentation.ENGLISH, "de": clustering_presentation.GERMAN},
     mcp=_CLUSTERING_TOOL,
 )(clustering)
 app.analysis(
     timeout="30m",
     title="Compare two versions of an ontology",
     label="{ontology}",
-    facts=ontology_texts.FACTS,
-    texts={"en": ontology_texts.ENGLISH, "de": ontology_texts.GERMAN},
+    facts=ontology_presentation.FACTS,
+    texts={"en": ontology_presentation.ENGLISH, "de": ontology_presentation.GERMAN},
     mcp=_ONTOLOGY_TOOL,
 )(ontology)

@@ -15,11 +15,11 @@ from langlauf.cli.options import (
     CLIENT_SETTINGS,
     CommandError,
     ExitCode,
+    command_line,
     duration_option,
     json_option,
     settings_options,
 )
-from langlauf.cli.output import command_line
 from langlauf.client import Client, JobSummary, NotFound, RemoteJob, errors
 from langlauf.client.requests import ClientRequest, NoReply, ServerReply
 from langlauf.domain.access import Scope

@@ -11,13 +11,11 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from langlauf.cli.options import CommandError, ExitCode, json_option, store_option
-from langlauf.cli.output import plain
+from langlauf.cli.options import CommandError, ExitCode, json_option, plain, store_option
 from langlauf.cli.stores import payloads_for, place_for, settings_for
 from langlauf.doctor import CHECK_SECONDS, run_checks
-from langlauf.doctor.check import CheckLevel, Finding
+from langlauf.doctor.check import CheckLevel, DoctorTarget, Finding
 from langlauf.doctor.probe import Probe
-from langlauf.doctor.target import DoctorTarget
 from langlauf.domain.errors import LanglaufError
 from langlauf.domain.text import counted
 from langlauf.settings import Settings

@@ -5,8 +5,7 @@ from contextlib import contextmanager
 
 import click
 
-from langlauf.cli.options import CommandError, ExitCode
-from langlauf.cli.output import command_line, format_time, plain, print_json, print_note
+from langlauf.cli.options import CommandError, ExitCode, command_line, format_time, plain, print_json, print_note
 from langlauf.client import JobState, JobSummary, RemoteJob
 from langlauf.client.job_text import pause_text, progress_parts, state_text, time_left
 from langlauf.client.progress_bar import drawn_job, terminal

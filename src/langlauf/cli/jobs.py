@@ -18,8 +18,18 @@ from langlauf.cli.job_output import (
     print_trace,
     watch_to_end,
 )
-from langlauf.cli.options import CommandError, ExitCode, duration_option
-from langlauf.cli.output import command_line, format_time, json_text, plain, print_json, print_note, print_table
+from langlauf.cli.options import (
+    CommandError,
+    ExitCode,
+    command_line,
+    duration_option,
+    format_time,
+    json_text,
+    plain,
+    print_json,
+    print_note,
+    print_table,
+)
 from langlauf.client import Client, JobResult, JobState, JobSummary, NotFound
 from langlauf.client.job_text import state_text
 from langlauf.client.models import ResultView

@@ -9,8 +9,17 @@ import click
 import msgspec
 
 from langlauf.background import DutyRecorder
-from langlauf.cli.options import CommandError, ExitCode, errors_end_command, json_option, store_option
-from langlauf.cli.output import plain, print_json, print_note, progress_bar
+from langlauf.cli.options import (
+    CommandError,
+    ExitCode,
+    errors_end_command,
+    json_option,
+    plain,
+    print_json,
+    print_note,
+    progress_bar,
+    store_option,
+)
 from langlauf.cli.stores import payloads_for, place_for, run_on_store, settings_for
 from langlauf.compat.v1_import import import_v1
 from langlauf.domain.errors import LanglaufError

@@ -10,8 +10,17 @@ import msgspec
 
 from langlauf.background import DutyRecorder
 from langlauf.bootstrap import blobs_of, open_store_at, with_blobs
-from langlauf.cli.options import CommandError, duration_option, errors_end_command, json_option, store_option
-from langlauf.cli.output import print_json, print_note, print_table, progress_bar
+from langlauf.cli.options import (
+    CommandError,
+    duration_option,
+    errors_end_command,
+    json_option,
+    print_json,
+    print_note,
+    print_table,
+    progress_bar,
+    store_option,
+)
 from langlauf.cli.stores import check_org, place_for, run_on_store, settings_for
 from langlauf.compat.v1_import import import_v1
 from langlauf.domain.health import RETENTION_DUTY

@@ -11,8 +11,16 @@ from typing import Any
 import click
 import msgspec
 
-from langlauf.cli.options import CommandError, ExitCode, errors_end_command, json_option, store_option
-from langlauf.cli.output import plain, print_note, progress_bar
+from langlauf.cli.options import (
+    CommandError,
+    ExitCode,
+    errors_end_command,
+    json_option,
+    plain,
+    print_note,
+    progress_bar,
+    store_option,
+)
 from langlauf.cli.stores import check_org, payloads_for, place_for, settings_for
 from langlauf.compat.v1_export import ExportReport, export_from
 from langlauf.compat.v1_import import import_into

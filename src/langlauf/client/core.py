@@ -12,9 +12,17 @@ from urllib.parse import quote, urlsplit
 import httpx2
 import msgspec
 
-from langlauf.client.completion import ENDS, Completions
 from langlauf.client.errors import ApiError, JobCanceled, JobFailed
-from langlauf.client.follow import FeedPages, JobEventLog, JobWatch, ListPages, page_of_jobs, page_of_messages
+from langlauf.client.follow import (
+    ENDS,
+    Completions,
+    FeedPages,
+    JobEventLog,
+    JobWatch,
+    ListPages,
+    page_of_jobs,
+    page_of_messages,
+)
 from langlauf.client.models import (
     DEFAULT_OPTIONS,
     CancelEnvelope,

@@ -3,9 +3,8 @@
 import threading
 from collections.abc import Iterator
 
-from langlauf.doctor import jobs, postgres, settings, sqlite, store
-from langlauf.doctor.check import Check, CheckLevel, CheckResult, Finding, Needs, unknown
-from langlauf.doctor.target import DoctorTarget
+from langlauf.doctor import jobs, postgres, sqlite, store
+from langlauf.doctor.check import Check, CheckLevel, CheckResult, DoctorTarget, Finding, Needs, unknown
 from langlauf.domain.errors import LanglaufError
 
 #: In the order in which they run; the command, the documents and a test read it.
@@ -15,7 +14,7 @@ CHECKS: tuple[Check, ...] = (
     *store.CHECKS,
     *jobs.CHECKS,
     *store.BLOB_CHECKS,
-    *settings.CHECKS,
+    *store.SETTINGS_CHECKS,
 )
 #: Time limit of a check.
 CHECK_SECONDS = 10.0

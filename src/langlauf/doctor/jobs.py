@@ -6,8 +6,10 @@ from typing import cast
 
 from langlauf.background import RECORD_SECONDS
 from langlauf.doctor.check import (
+    MAX_ROWS,
     Check,
     CheckResult,
+    DoctorTarget,
     Needs,
     by_threshold,
     error,
@@ -16,7 +18,6 @@ from langlauf.doctor.check import (
     ok,
     warning,
 )
-from langlauf.doctor.target import MAX_ROWS, DoctorTarget
 from langlauf.domain.health import (
     DELIVERY_DUTY,
     DUTY_ROUNDS,

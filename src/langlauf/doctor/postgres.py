@@ -5,6 +5,7 @@ from typing import cast
 from langlauf.doctor.check import (
     Check,
     CheckResult,
+    DoctorTarget,
     Needs,
     error,
     format_age,
@@ -12,7 +13,6 @@ from langlauf.doctor.check import (
     ok,
     warning,
 )
-from langlauf.doctor.target import DoctorTarget
 from langlauf.store.tools.inspection import ServerInspector
 
 _LONG_SECONDS, _TOO_LONG_SECONDS = 300.0, 3_600.0

@@ -7,6 +7,7 @@ from typing import cast
 from langlauf.doctor.check import (
     Check,
     CheckResult,
+    DoctorTarget,
     Needs,
     error,
     format_bytes,
@@ -14,7 +15,6 @@ from langlauf.doctor.check import (
     ok,
     warning,
 )
-from langlauf.doctor.target import DoctorTarget
 from langlauf.domain.health import DISK_SPACE, LARGE_LOG, LITTLE_DISK, NO_DISK
 from langlauf.store.health import PROBLEM_TEXTS, StoreProblem
 from langlauf.store.sqlite.health import over_network

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from langlauf.analysis.payload import encode, encode_views
 from langlauf.bundled.ontology import ontology
-from langlauf.bundled.ontology.comparison import MOST_LISTED, OTHERS
+from langlauf.bundled.ontology.findings import MOST_LISTED, OTHERS
 from langlauf.bundled.ontology.obo import index_from
 from langlauf.domain.errors import PermanentError
 from langlauf.domain.result import ChartView, MarkdownView, TableView

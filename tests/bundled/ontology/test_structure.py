@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from langlauf.bundled.ontology.findings import cycles, findings
 from langlauf.bundled.ontology.obo import Term, TermIndex, compact, index_from, read_index
-from langlauf.bundled.ontology.structure import cycles, findings
 
 links = st.dictionaries(st.integers(0, 9), st.lists(st.integers(0, 11), max_size=3), max_size=10)
 

@@ -12,9 +12,9 @@ from langlauf.analysis.job import Job
 from langlauf.analysis.payload import encode_views
 from langlauf.bundled.address import address
 from langlauf.bundled.address.analysis import Mode, stages_of
-from langlauf.bundled.address.context import StageContext
 from langlauf.bundled.address.data import DEFAULT_TABLE
 from langlauf.bundled.address.gazetteer import Gazetteer, load
+from langlauf.bundled.address.stages import StageContext
 from langlauf.domain.result import View, views_from
 
 Item = TypeVar("Item")

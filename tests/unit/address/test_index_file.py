@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from langlauf.bundled.address.data import read_cities
+from langlauf.bundled.address.data import cached_index, read_cities
 from langlauf.bundled.address.gazetteer import Gazetteer, GazetteerIndex, build_index
-from langlauf.bundled.address.index_file import cached
 
 
 def test_it_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -18,15 +17,15 @@ def test_it_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         built.append(build_index(row for row in read_cities("15000") if row.countrycode == "CH"))
         return built[-1]
 
-    first, second = (cached("15000", GazetteerIndex, build) for _ in range(2))
+    first, second = (cached_index("15000", GazetteerIndex, build) for _ in range(2))
     assert len(built) == 1
     assert second == first
     bern = Gazetteer("15000", second).named("bern")[0]
     assert second.places[bern].name == "Bern"
     [file] = (tmp_path / "cache" / "langlauf").iterdir()
     file.write_bytes(b"\x93\x01damaged")
-    assert cached("15000", GazetteerIndex, build) == first
+    assert cached_index("15000", GazetteerIndex, build) == first
     assert len(built) == 2
     monkeypatch.setenv("XDG_CACHE_HOME", "/proc/no-such-folder")
-    assert cached("15000", GazetteerIndex, build) == first
+    assert cached_index("15000", GazetteerIndex, build) == first
     assert len(built) == 3

@@ -9,8 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from langlauf.bundled.address.data import DEFAULT_TABLE
-from langlauf.bundled.address.gazetteer import load
-from langlauf.bundled.address.geometry import SpatialIndex, distance_km
+from langlauf.bundled.address.gazetteer import SpatialIndex, distance_km, load
 from langlauf.bundled.address.locate import find_candidates
 from langlauf.bundled.address.parser import parse
 from langlauf.bundled.address.text import edit_distance, fold, spellings

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from langlauf.bundled.address.basic_stages import feature_collection, region_facts
 from langlauf.bundled.address.extended_stages import daylight_hours, evenness, utc_offset_hours
 from langlauf.bundled.address.gazetteer import Gazetteer, GazetteerPlace
 from langlauf.bundled.address.place_names import CANTONS, POSTCODE_AREAS, REGION_NAMES
 from langlauf.bundled.address.risk_stages import WEIGHTS, level, scaled
+from langlauf.bundled.address.stages import feature_collection, region_facts
 
 Analyse = Callable[..., dict[str, Any]]
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langlauf.analysis.payload import encode_views
-from langlauf.bundled.address.geometry import distance_km, ring
-from langlauf.bundled.address.views import rank_chart, surroundings_map, views
+from langlauf.bundled.address.gazetteer import distance_km, ring
+from langlauf.bundled.address.presentation import rank_chart, surroundings_map, views
 from langlauf.domain.result import TableView, views_from
 
 Analyse = Callable[..., dict[str, Any]]

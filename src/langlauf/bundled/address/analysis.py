@@ -9,15 +9,14 @@ import msgspec
 
 from langlauf.analysis.job import Job
 from langlauf.analysis.payload import Result
-from langlauf.bundled.address.basic_stages import rank, region, surroundings
-from langlauf.bundled.address.context import StageContext, StageResult
 from langlauf.bundled.address.data import configured_table, source
 from langlauf.bundled.address.extended_stages import accessibility, comparable, names, profile, sun_and_time
 from langlauf.bundled.address.gazetteer import is_loaded
 from langlauf.bundled.address.locate import locate
 from langlauf.bundled.address.parser import describe, parse
+from langlauf.bundled.address.presentation import views
 from langlauf.bundled.address.risk_stages import ambiguity, assessment, border, concentration, remoteness, seasonality
-from langlauf.bundled.address.views import views
+from langlauf.bundled.address.stages import StageContext, StageResult, rank, region, surroundings
 
 Mode = Literal["basic", "extended", "risk"]
 

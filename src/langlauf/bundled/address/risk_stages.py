@@ -2,10 +2,10 @@
 
 from typing import Any, Final
 
-from langlauf.bundled.address.context import StageContext, StageResult, brief_from
 from langlauf.bundled.address.data import countries
 from langlauf.bundled.address.extended_stages import TILT, daylight_hours
-from langlauf.bundled.address.geometry import distance_km
+from langlauf.bundled.address.gazetteer import distance_km
+from langlauf.bundled.address.stages import StageContext, StageResult, brief_from
 
 LEVELS: Final = ((25.0, "low"), (50.0, "moderate"), (75.0, "elevated"), (100.0, "high"))
 

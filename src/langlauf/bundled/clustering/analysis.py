@@ -7,8 +7,8 @@ import msgspec
 from langlauf.analysis.payload import Result
 from langlauf.analysis.plain_job import PlainJob
 from langlauf.bundled.clustering.columns import ColumnSelection, select_columns
+from langlauf.bundled.clustering.presentation import final_views, partial_views
 from langlauf.bundled.clustering.table import LONGEST_TABLE, InputTable, read_table, table_error
-from langlauf.bundled.clustering.views import final_views, partial_views
 from langlauf.bundled.dependency import require_package
 from langlauf.domain.errors import PermanentError
 
@@ -83,12 +83,12 @@ def clustering(
     choice = select_columns(read, columns)
     require_package("clustering", "sklearn", "scikit-learn")
     # These modules import NumPy and scikit-learn, which a server may lack.
-    from langlauf.bundled.clustering import description, fitting
+    from langlauf.bundled.clustering import clusters
 
-    compared = fitting.build_matrix(choice.used, scale=scale)
-    if method == "agglomerative" and compared.count > fitting.MOST_ROWS_AGGLOMERATIVE:
+    compared = clusters.build_matrix(choice.used, scale=scale)
+    if method == "agglomerative" and compared.count > clusters.MOST_ROWS_AGGLOMERATIVE:
         raise table_error(
-            f"The method agglomerative takes at most {fitting.MOST_ROWS_AGGLOMERATIVE:,} rows, and the table has "
+            f"The method agglomerative takes at most {clusters.MOST_ROWS_AGGLOMERATIVE:,} rows, and the table has "
             f"{compared.count:,}; use kmeans or gaussian."
         )
     about = _about(read, choice, compared)
@@ -99,7 +99,7 @@ def clustering(
     if ks[-1] < k_max:
         about["notes"].append(f"Only {compared.distinct} rows differ, so k ends at {ks[-1]}.")
     for k in job.chunks(ks, step="k = {}"):
-        fits.append(job.checkpoint(f"k-{k}", fitting.fit, compared.values, k, method, seed))
+        fits.append(job.checkpoint(f"k-{k}", clusters.fit, compared.values, k, method, seed))
         so_far = _result(about, fits, method)
         job.partial(so_far, summary=so_far["summary"], step=f"k = {k} measured", views=partial_views(so_far))
     best = best_of(fits, method)
@@ -108,7 +108,7 @@ def clustering(
             "No k gave groups that could be measured: " + " ".join(fits[-1]["notes"] or ["all rows fell into one."]),
             code="no_clusters",
         )
-    result = _result(about, fits, method) | description.describe(compared, choice, best, len(read.rows), seed)
+    result = _result(about, fits, method) | clusters.describe(compared, choice, best, len(read.rows), seed)
     return Result(result, views=final_views(result))
 
 

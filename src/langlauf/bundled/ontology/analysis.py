@@ -7,10 +7,9 @@ import msgspec
 
 from langlauf.analysis.payload import Result
 from langlauf.analysis.plain_job import PlainJob
-from langlauf.bundled.ontology.comparison import KINDS, Comparison
+from langlauf.bundled.ontology.findings import KINDS, Comparison, findings
 from langlauf.bundled.ontology.obo import LONGEST_TEXT, TermIndex, compact, index_from, read_index
-from langlauf.bundled.ontology.structure import findings
-from langlauf.bundled.ontology.views import final_views, partial_views
+from langlauf.bundled.ontology.presentation import final_views, partial_views
 
 Text = Annotated[
     str,
