@@ -127,7 +127,7 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
     "Webhooks and mail": (
         Setting("webhook_secret", "LANGLAUF_WEBHOOK_SECRET", None, read_webhook_secrets, "secret", "The secret that signs webhooks of jobs, with a key derived for each org: whsec_ and Base64; after a comma the previous one."),
         Setting("webhook_allow", "LANGLAUF_WEBHOOK_ALLOW", (), read_allowed_ranges, "list", "Private address ranges that webhooks may call, also with http and on any port: 10.1.0.0/16, or acme=10.2.0.0/16 for one org."),
-        Setting("webhook_schedule", "LANGLAUF_WEBHOOK_SCHEDULE", _WEBHOOK_SCHEDULE, read_durations, "list", "The waits before further attempts to deliver a webhook or a mail, such as 5s,5m,30m,2h."),
+        Setting("webhook_schedule", "LANGLAUF_WEBHOOK_SCHEDULE", _WEBHOOK_SCHEDULE, read_durations, "list", "The waits before further attempts to deliver a webhook or mail, such as 5s,5m,30m,2h."),
         Setting("webhook_seconds", "LANGLAUF_WEBHOOK_SECONDS", 15.0, read_positive_duration, "duration", "The time limit of one attempt to deliver a webhook or a mail."),
         Setting("webhook_ca", "LANGLAUF_WEBHOOK_CA", None, read_text, "path", "A PEM file with certificates of a private authority that webhook receivers may use."),
         Setting("deliveries", "LANGLAUF_DELIVERIES", 8, whole_number(0), "number", "Webhooks and mails that this process sends at once; 0 leaves delivery to other processes."),
