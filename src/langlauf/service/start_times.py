@@ -106,7 +106,7 @@ class Pauses:
             raise forbidden("all_orgs", "Only the operator pauses and resumes for all orgs; name one org.")
         if self._registry.get(analysis) is None:
             known = ", ".join(self._registry.names)
-            raise Problem(404, "not_found", f"There is no analysis {analysis!r}; known are {known}.", field="analysis")
+            raise Problem(404, "not_found", f"There is no analysis of this name; known are {known}.", field="analysis")
         return ALL_ORGS if all_orgs else caller.org_id
 
 
