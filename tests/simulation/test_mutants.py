@@ -11,8 +11,8 @@ from tests.support.tiers import ALL, at_scale, choose_seed
 
 BASE = choose_seed()
 SEEDS = kept_seeds()
-#: Many times what even the rarest takes on average.
-MOST_SCHEDULES = 5_000
+#: Many times what even the rarest takes on average, which is 1,700.
+MOST_SCHEDULES = 20_000
 #: So many schedules must not tell a redundant guard from none.
 ENOUGH = at_scale(100, 5)
 

@@ -161,12 +161,14 @@ class Checkpoints:
     def __init__(self, path: str) -> None:
         self._path = path
         self._thread = ThreadPoolExecutor(1, "langlauf-checkpoints")
-        self._connection: apsw.Connection | None = None
         #: pages of the log, and at how many the next checkpoint begins
         self._pages, self._next = 0, CHECKPOINT_PAGES
 
+    _connection: apsw.Connection
+
     def observe(self, writer: apsw.Connection) -> None:
         """Checkpoint from now on what this connection writes."""
+        self._connection = open_connection(self._path)
         writer.set_wal_hook(self._committed)
 
     def _committed(self, writer: apsw.Connection, _: str, pages: int) -> int:
@@ -176,22 +178,15 @@ class Checkpoints:
         if pages >= self._next:
             self._next = pages + CHECKPOINT_PAGES
             if pages < _PAGES_OF_WRITER:
-                self._thread.submit(self._checkpoint)
+                self._thread.submit(_checkpoint, self._connection)
             else:
                 _checkpoint(writer)
         return apsw.SQLITE_OK
 
-    def _checkpoint(self) -> None:
-        with contextlib.suppress(StoreUnavailable):
-            if self._connection is None:
-                self._connection = open_connection(self._path)
-            _checkpoint(self._connection)
-
     def close(self) -> None:
         """Finish the checkpoint under way, and close the connection."""
         self._thread.shutdown()
-        if self._connection is not None:
-            self._connection.close()
+        self._connection.close()
 
 
 def _checkpoint(connection: apsw.Connection) -> None:
