@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from examples import watch
-from tests.support.live import PATIENCE, Live, live
+from tests.support.live import Live, live
+from tests.support.processes import eventually
 from tests.support.smtp_server import SmtpServer, smtp_server_in_thread
 
 ADDRESS = "gardener@example.org"
@@ -73,11 +74,7 @@ def test_what_changed_is_shown_and_mailed(served: Live, garden: Path, office: Sm
     assert (facts["schedule"], [one["name"] for one in facts["sources"]]) == ("watch", ["garden"])
     assert facts["sources"][0]["hash"] == f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
-    for _ in range(round(PATIENCE)):
-        [delivery] = _mails(served, job)
-        if delivery["delivery_status"] != "pending":
-            break
-        served.http.get("/analyze/events", params={"wait": 1})
+    [delivery] = eventually(lambda: [one for one in _mails(served, job) if one["delivery_status"] != "pending"])
     assert delivery["delivery_status"] == "sent", delivery
     [mail] = office.taken
     assert mail.receivers == (ADDRESS,)
