@@ -32,11 +32,10 @@ KINDS = (
         _SQLITE + "engine.py",
         (
             (
-                '            connection.execute("COMMIT")\n            self._cache',
+                "await loop.run_in_executor(self._writer_thread, self._finish, len(batch))",
                 (
-                    '            late = __import__("time").sleep\n'
-                    '            self._writer_thread.submit(lambda: (late(0.05), connection.execute("COMMIT")))\n'
-                    "            self._cache"
+                    "loop.run_in_executor(self._writer_thread, "
+                    'lambda: (__import__("time").sleep(0.05), self._finish(len(batch))))'
                 ),
             ),
         ),

@@ -22,11 +22,11 @@ class _Counted(SqliteStore):
     failing = False
     batches: list[list[str]]
 
-    def _run_transaction(self, batch: Sequence[Any]) -> list[Any]:
+    def _run_statements(self, batch: Sequence[Any], *, waits: bool = True) -> list[Any]:
         self.batches = [sorted(type(one).__name__ for one in batch)]
         if self.failing:
             raise StoreUnavailable("not now")
-        return super()._run_transaction(batch)
+        return super()._run_statements(batch, waits=waits)
 
 
 @asynccontextmanager

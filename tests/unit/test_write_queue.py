@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import math
+import threading
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -12,6 +13,7 @@ import apsw
 import msgspec
 import pytest
 
+from langlauf.clock import new_id
 from langlauf.domain.attempt import Lease, Partial, Progress
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.job import Accepted
@@ -27,6 +29,7 @@ from langlauf.store.group_commit import (
     Recording,
     payload_length,
 )
+from langlauf.store.sqlite.connection import open_connection
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.support.stores import SetClock, opened, query
 from tests.support.submissions import accept, new_job, started
@@ -37,9 +40,9 @@ class CountingStore(SqliteStore):
 
     transactions = 0
 
-    def _run_transaction(self, batch):  # type: ignore[no-untyped-def]
+    def _run_statements(self, batch, *, waits=True):  # type: ignore[no-untyped-def]
         self.transactions += 1
-        return super()._run_transaction(batch)
+        return super()._run_statements(batch, waits=waits)
 
 
 @pytest.mark.parametrize("bad_places", [(0,), (255,), (100,), (3, 200), ()])
@@ -63,7 +66,7 @@ def test_a_bad_operation_fails_alone(tmp_path: Path, bad_places: tuple[int, ...]
                 else:
                     assert isinstance(answer, Accepted)
                     assert answer.job.job_id == order.job.job_id
-            assert store.transactions - before <= 1 + len(bad_places) * 2 * math.log2(256)
+            assert store.transactions - before <= 2 + len(bad_places) * 2 * math.log2(256)
         finally:
             await store.close()
 
@@ -196,9 +199,9 @@ def test_a_slow_batch_of_writes_makes_the_next_ones_shorter(tmp_path: Path) -> N
     batches: list[int] = []
 
     class SlowWrites(SqliteStore):
-        def _run_transaction(self, batch):  # type: ignore[no-untyped-def]
+        def _run_statements(self, batch, *, waits=True):  # type: ignore[no-untyped-def]
             batches.append(len(batch))
-            return super()._run_transaction(batch)
+            return super()._run_statements(batch, waits=waits)
 
     class SlowClock(SetClock):
         """Takes its time inside of the transaction."""
@@ -220,5 +223,55 @@ def test_a_slow_batch_of_writes_makes_the_next_ones_shorter(tmp_path: Path) -> N
             assert batches == [SMALLEST_BATCH] * 3
         finally:
             await store.close()
+
+    asyncio.run(body())
+
+
+def test_short_writes_need_no_change_of_threads_but_for_the_disk(tmp_path: Path) -> None:
+    """Statements run on the event loop, the commit does not; what is rare or large runs in the thread as a whole."""
+    used: list[tuple[str, bool]] = []
+
+    class Observed(SqliteStore):
+        def _run_statements(self, batch, *, waits=True):  # type: ignore[no-untyped-def]
+            used.append(("statements", threading.current_thread() is threading.main_thread()))
+            return super()._run_statements(batch, waits=waits)
+
+        def _finish(self, count):  # type: ignore[no-untyped-def]
+            used.append(("commit", threading.current_thread() is threading.main_thread()))
+            super()._finish(count)
+
+    async def body() -> None:
+        clock = SetClock()
+        store = await Observed.open(str(tmp_path / "store.db"), clock=clock, hints=Hints())
+        try:
+            await accept(store, clock)
+            assert used == [("statements", True), ("commit", False)]
+            lease = (await started(store, clock, analysis="other")).lease
+            used.clear()
+            large = Partial(result_id=new_id(), payload=f'"{"x" * 2_000_000}"')
+            assert await store.record(lease, large)
+            assert used == [("statements", False), ("commit", False)]
+        finally:
+            await store.close()
+
+    asyncio.run(body())
+
+
+def test_another_process_that_writes_does_not_stop_the_event_loop(tmp_path: Path) -> None:
+    """The thread waits for its lock, while everything else goes on; then the write is accepted."""
+
+    async def body() -> None:
+        clock = SetClock()
+        path = tmp_path / "store.db"
+        async with opened(path, clock) as store:
+            other = open_connection(str(path))
+            other.execute("BEGIN IMMEDIATE")
+            accepting = asyncio.create_task(store.submit(new_job(clock)))
+            for _ in range(100):
+                await asyncio.sleep(0.001)
+            assert not accepting.done()
+            other.execute("COMMIT")
+            other.close()
+            assert isinstance(await accepting, Accepted)
 
     asyncio.run(body())

@@ -106,13 +106,13 @@ def test_writes_of_one_attempt_wait_for_each_other(tmp_path: Path, monkeypatch: 
     """However many reports an analysis makes at once, a few of them are in a batch, and all are written in order."""
     app = Langlauf()
     written: list[int] = []
-    run_transaction = SqliteStore._run_transaction
+    run_statements = SqliteStore._run_statements
 
-    def counted(self: SqliteStore, batch: Sequence[Any]) -> list[Any]:
+    def counted(self: SqliteStore, batch: Sequence[Any], *, waits: bool = True) -> list[Any]:
         written.append(sum(isinstance(operation, Recording) for operation in batch))
-        return run_transaction(self, batch)
+        return run_statements(self, batch, waits=waits)
 
-    monkeypatch.setattr(SqliteStore, "_run_transaction", counted)
+    monkeypatch.setattr(SqliteStore, "_run_statements", counted)
 
     @app.analysis
     async def chatty(job: Job) -> int:

@@ -36,13 +36,13 @@ MOST_OF_ORG = 64
 #: With so many operations waiting, submissions are refused; other operations are always queued.
 MOST_WAITING = 10_000
 #: In bytes. Writing more takes longer than a batch of small operations.
-_LARGE = 1_048_576
+LARGE_PAYLOAD = 262_144
 #: Low-priority operations yield to at most so many other batches, so that they run also under constant load.
 _MOST_PASSED = 20
 #: Rounds of the event loop without a new operation before a batch begins: what follows from the batch before joins it,
 #: such as new submissions and the ends of jobs that were claimed. However many come, it begins after a short time.
 _QUIET_ROUNDS = 4
-_GATHER_SECONDS = 0.004
+_GATHER_SECONDS = 0.002
 
 
 class BatchPace:
@@ -101,7 +101,7 @@ class GroupCommit(Generic[Operation, Answer]):
 
     def do(self, operation: Operation) -> asyncio.Future[Answer]:
         """Run the operation in the next batch; the future has its answer."""
-        return self._queued(self._large if self._size(operation) > _LARGE else self._waiting, operation)
+        return self._queued(self._large if self._size(operation) > LARGE_PAYLOAD else self._waiting, operation)
 
     def do_later(self, operation: Operation) -> asyncio.Future[Answer]:
         """Run the operation in a batch of its own when nothing else waits."""

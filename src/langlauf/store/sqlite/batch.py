@@ -12,7 +12,7 @@ from langlauf.domain.job import NewJob
 from langlauf.domain.read_models import CancelRequest, JobView, MarkRead
 from langlauf.domain.result import HoldRequest, ResultGone
 from langlauf.domain.schedule import Pause, PauseRequest, ResumeRequest
-from langlauf.store.group_commit import Recording
+from langlauf.store.group_commit import LARGE_PAYLOAD, Recording, payload_length
 from langlauf.store.retention import RetireBatch
 from langlauf.store.sql import pause_from
 from langlauf.store.sqlite import claim, end, record, retention, submit
@@ -101,6 +101,13 @@ RARE: dict[type, Callable[[Transaction, Any], Any]] = {
     ResumeRequest: resume,
     Change: lambda tx, change: change.run(tx),
 }
+
+
+def is_short(operation: Any) -> bool:
+    """Whether an operation takes less time than a change of threads: it has no large payload, and is not rare."""
+    if type(operation) is Change:
+        return operation.keeps_cache
+    return (type(operation) in SETS or type(operation) in SINGLES) and payload_length(operation) <= LARGE_PAYLOAD
 
 
 def run_batch(tx: Transaction, batch: Sequence[Any]) -> list[Any]:

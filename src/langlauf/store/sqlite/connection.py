@@ -39,13 +39,17 @@ _PAGES_OF_WRITER = 8_000
 _STATEMENTS_KEPT = 1_000
 
 
-class _Patience:
+class Patience:
     """Busy handler of one connection: tries again at short intervals until the time is up."""
 
     def __init__(self) -> None:
         self._until = 0.0
+        #: whether it waits at all
+        self.waits = True
 
     def __call__(self, tries: int) -> bool:
+        if not self.waits:
+            return False
         now = monotonic()
         if not tries:
             self._until = now + BUSY_MILLISECONDS / 1_000
@@ -65,7 +69,7 @@ def open_connection(path: str, *, read_only: bool = False, waits: bool = True) -
             _make_private(Path(path))
         connection = _connect(path, read_only=read_only)
         if waits:
-            connection.set_busy_handler(_Patience())
+            connection.set_busy_handler(Patience())
         # Without this guarantee SQLite plans many statements again at every execution, for the bound values.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         if not read_only:

@@ -124,7 +124,7 @@ class SqliteStore(SqliteEngine):
             async for taken in run.pages(self.clock.now(), grace_seconds=grace_seconds, backoff=backoff, limit=limit):
                 swept += taken
             swept += await self._writes.do(claim.SettleTimes())
-            await self._writes.do(end.TidyLanes())
+            await self._writes.do_later(end.TidyLanes())
             await self._correct_clock()
         except StoreError as error:
             if not swept:

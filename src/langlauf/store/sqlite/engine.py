@@ -1,6 +1,7 @@
 """The connections and threads of a SQLite store: one writer, one reader, one for long reads, one on the event loop.
 
-Every write goes through one queue to one thread, with one transaction and one fsync per batch.
+Every write goes through one queue, with one transaction and one fsync per batch: the statements of a short one run on
+the event loop, and a thread waits for the disk.
 """
 
 import asyncio
@@ -24,11 +25,12 @@ from langlauf.store.group_commit import BatchPace, GroupCommit, StandingClaims, 
 from langlauf.store.health import StoreHealth, StoreProblem
 from langlauf.store.retention import RetireBatch
 from langlauf.store.sql import load_queries
-from langlauf.store.sqlite.batch import Change, run_batch
+from langlauf.store.sqlite.batch import Change, is_short, run_batch
 from langlauf.store.sqlite.connection import (
     MEMORY,
     Checkpoints,
     LongReads,
+    Patience,
     SteadyClock,
     cannot_open,
     migrate,
@@ -92,6 +94,9 @@ class SqliteEngine:
         self._keyed: apsw.Connection | None = None
         #: held while reads run; the writer takes it to empty the log
         self._no_reader = threading.RLock()
+        self._patience = Patience()
+        #: held while a task uses the connection for writes
+        self._writing = asyncio.Lock()
         self._commits = 0
         self._cache = WriterCache()
         self._hints = hints
@@ -136,6 +141,7 @@ class SqliteEngine:
 
     def _open_writer(self) -> apsw.Connection:
         connection = open_connection(self.path)
+        connection.set_busy_handler(self._patience)
         try:
             migrate(connection)
             refuse_unfinished(self.path, connection)
@@ -206,12 +212,12 @@ class SqliteEngine:
     # -- writes --------------------------------------------------------------------------------------------------------
 
     async def _commit(self, batch: Sequence[Any]) -> list[Any]:
-        loop = asyncio.get_running_loop()
         joined = self._standing.joining(batch)
         asked = [*batch, *(offer.request for offer in joined)]
         answers: list[Any] = [None] * len(asked)
         try:
-            answers = await loop.run_in_executor(self._writer_thread, self._run_batch, asked)
+            async with self._writing:
+                answers = await self._write(asked)
         finally:
             self._standing.answer(joined, answers[len(batch) :])
         self._handed = []
@@ -221,48 +227,85 @@ class SqliteEngine:
                 self._handed += claims
         return answers[: len(batch)]
 
+    async def _write(self, batch: Sequence[Any]) -> list[Any]:
+        """Run the statements of a short batch on the event loop, and wait for the disk in the thread.
+
+        Each statement releases the interpreter lock. In a thread it then has to win the lock back from a busy event
+        loop, which takes several times as long as the statement itself.
+        """
+        loop = asyncio.get_running_loop()
+        if self._keyed is not None and all(map(is_short, batch)):
+            try:
+                answers = self._run_statements(batch, waits=False)
+                await loop.run_in_executor(self._writer_thread, self._finish, len(batch))
+            except StoreUnavailable as error:
+                return [error] * len(batch)
+            except Exception as error:  # noqa: BLE001 - the thread can wait for another process, and finds what failed
+                _log.debug("a batch is run again in the thread: %s", error)
+            else:
+                return answers
+        return await loop.run_in_executor(self._writer_thread, self._run_batch, batch)
+
     def _run_batch(self, batch: Sequence[Any]) -> list[Any]:
         try:
-            return self._run_transaction(batch)
+            answers = self._run_statements(batch)
+            self._finish(len(batch))
         except StoreUnavailable as error:
             return [error] * len(batch)
         except Exception as error:  # noqa: BLE001 - any error of one operation, which must not fail its neighbours
             if len(batch) == 1:
                 _log.exception("a write failed")
                 return [StoreError(f"the write was refused: {error}")]
+        else:
+            return answers
         # One operation fails the transaction of all: the batch is bisected, so that its neighbours get their answers.
         middle = len(batch) // 2
         return self._run_batch(batch[:middle]) + self._run_batch(batch[middle:])
 
-    def _run_transaction(self, batch: Sequence[Any]) -> list[Any]:
+    def _run_statements(self, batch: Sequence[Any], *, waits: bool = True) -> list[Any]:
+        """Run a batch up to its commit; without `waits`, raise `BusyError` where another process writes."""
         connection = self._writer
         if self.health.damaged:
             raise self._damaged("nothing more is written over it", len(batch))
-        self._refuse_replaced(len(batch))
         try:
             self._synchronise(durable=not all(isinstance(operation, RetireBatch) for operation in batch))
+            self._patience.waits = waits
             connection.execute("BEGIN IMMEDIATE")
+            self._patience.waits = True
             if self._cache.follow(connection) and isinstance(self.clock, SteadyClock):
                 self.clock.follow(connection)
             # Time of the processor: a machine that is busy with something else makes no operation slow.
             began = time.thread_time()
             answers = run_batch(Transaction(connection, self._queries, self.clock.now(), self._cache), batch)
             self._write_pace.observe(len(batch), time.thread_time() - began)
-            connection.execute("COMMIT")
-            self._cache.committed(connection)
+        except BaseException as error:
+            self._abandon(error, len(batch), busy=not waits)
+            raise
+        return answers
+
+    def _finish(self, count: int) -> None:
+        """Commit the batch, and wait for the disk."""
+        try:
+            self._refuse_replaced(count)
+            self._writer.execute("COMMIT")
+            self._cache.committed(self._writer)
             self._commits += 1
         except BaseException as error:
-            self._cache.forget()
-            if connection.in_transaction:
-                with contextlib.suppress(apsw.Error):
-                    connection.execute("ROLLBACK")
-            if isinstance(error, apsw.Error) and not isinstance(error, _REFUSED):
-                raise self._failed(error, "the store did not take the write", len(batch)) from error
+            self._abandon(error, count)
             raise
-        self._refuse_replaced(len(batch))  # a file replaced meanwhile does not hold what was just written
+        self._refuse_replaced(count)  # a file replaced meanwhile does not hold what was just written
         if self._commits % _COMMITS_BETWEEN_CHECKS == 0:
             self._bound_log()
-        return answers
+
+    def _abandon(self, error: BaseException, count: int, *, busy: bool = False) -> None:
+        """Roll a batch back; raise `StoreUnavailable` where the store failed and not an operation."""
+        self._cache.forget()
+        if self._writer.in_transaction:
+            with contextlib.suppress(apsw.Error):
+                self._writer.execute("ROLLBACK")
+        expected = (*_REFUSED, apsw.BusyError) if busy else _REFUSED
+        if isinstance(error, apsw.Error) and not isinstance(error, expected):
+            raise self._failed(error, "the store did not take the write", count) from error
 
     def _synchronise(self, *, durable: bool) -> None:
         """Set whether a commit waits for the disk, before a transaction begins.
@@ -292,7 +335,8 @@ class SqliteEngine:
         """Move the store's clock forward to the wall clock where that is ahead and no job runs."""
         if isinstance(self.clock, SteadyClock) and self.clock.slow:
             loop = asyncio.get_running_loop()
-            seconds = await loop.run_in_executor(self._writer_thread, self._settle, self.clock)
+            async with self._writing:
+                seconds = await loop.run_in_executor(self._writer_thread, self._settle, self.clock)
             if seconds:
                 log_event(LogEvent.CLOCK_CORRECTED, seconds=round(seconds, 3))
 
