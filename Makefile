@@ -4,8 +4,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
-# Many tests wait: use twice as many runners as cores.
-RUNNERS ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 2))')
+# Many tests wait: use three times as many runners as cores.
+RUNNERS ?= $(shell $(PYTHON) -c 'import os; print(3 * (os.cpu_count() or 2))')
 
 # Without compiled files every runner would compile and rewrite all tests anew: a quarter of a minute for each.
 unexport PYTHONDONTWRITEBYTECODE
