@@ -14,7 +14,7 @@ import pytest
 from langlauf.clock import new_id
 from tests.long import TEST_IDS, is_all_long, is_long
 from tests.support.postgres import RUN, begin_run, fresh_database, shared_server
-from tests.support.process_environment import isolate
+from tests.support.process_environment import isolate, same_dispositions
 from tests.support.server import ServerProcess, serving
 from tests.support.tiers import ALL, SEED_NAME, Missing, choose_seed
 from tests.support.time_limit import time_limit
@@ -92,7 +92,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
-    with _limited(item):
+    with _limited(item), same_dispositions():
         yield
 
 

@@ -1,6 +1,7 @@
 """A time limit shows what hangs, and tests run in the same environment wherever they are started."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.process_environment import same_dispositions
 from tests.support.server import ROOT, environment
 from tests.support.time_limit import time_limit
 
@@ -61,6 +63,19 @@ def test_what_a_process_inherits_does_not_matter(tmp_path: Path) -> None:
     env = {**odd, "PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
     done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
     assert done.stdout == "18 -19800 default_int_handler ['HOME', 'LANG', 'TERM', 'TZ']\n"
+
+
+def test_a_test_that_changes_how_signals_are_handled_fails() -> None:
+    """Programs that later tests start would inherit that, and wait for ever for Ctrl-C."""
+
+    def ignore(*numbers: signal.Signals) -> None:
+        for number in numbers:
+            signal.signal(number, signal.SIG_IGN)
+
+    with pytest.raises(pytest.fail.Exception, match="SIGINT, SIGTERM"), same_dispositions():
+        ignore(signal.SIGINT, signal.SIGTERM)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
 @pytest.mark.parametrize(("everything", "outcome"), [("0", "1 passed, 2 skipped"), ("1", "2 failed, 1 passed")])

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -13,7 +14,7 @@ from langlauf.client import Client
 from tests.support.metrics_scrape import read_scrape
 from tests.support.postgres import fresh_database
 from tests.support.processes import eventually
-from tests.support.server import ServerProcess, run_command, serving
+from tests.support.server import ServerProcess, command, environment, run_command, serving
 
 _RATE = 30
 _STREAMS = 3
@@ -167,7 +168,8 @@ def test_a_stop_ends_every_process() -> None:
 def test_an_application_that_cannot_be_loaded_stops_the_server() -> None:
     """With the reason, and without trying again and again."""
     with fresh_database() as url:
-        done = run_command("serve", "no.such:app", "--processes", "2", "--port", "0", "--store", url)
+        words = command("serve", "no.such:app", "--processes", "2", "--port", "0", "--store", url)
+        done = subprocess.run(words, env=environment(), capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert "no.such" in done.stderr
 

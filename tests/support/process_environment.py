@@ -4,7 +4,11 @@ import os
 import signal
 import socket
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 from tests.support.tiers import Missing
 
@@ -28,6 +32,21 @@ def isolate(home: Path) -> None:
     for number in _SIGNALS:
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL)
+
+
+@contextmanager
+def same_dispositions() -> Iterator[None]:
+    """Fail a test that changes how signals are handled: programs that later tests start would ignore Ctrl-C."""
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        changed = [number for number, handler in before.items() if signal.getsignal(number) != handler]
+        for number in changed:
+            signal.signal(number, before[number])
+    if changed:
+        names = ", ".join(number.name for number in changed)
+        pytest.fail(f"the test left {names} handled in another way; what handles signals runs in a process of its own")
 
 
 def check_ipv6() -> None:
