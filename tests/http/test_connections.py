@@ -8,11 +8,13 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from threading import Semaphore
 
 import pytest
 from starlette.types import Message
 
 from langlauf import Langlauf
+from langlauf.server.connection import HttpConnection
 from langlauf.server.connection_limit import RESERVE
 from langlauf.settings import load_settings
 from tests.http.test_errors import assert_problem
@@ -446,19 +448,25 @@ def test_idle_connections_make_room_for_new_ones(tmp_path: Path) -> None:
             wire.socket.close()
 
 
-def test_one_that_makes_room_is_gone_although_it_does_not_read(tmp_path: Path) -> None:
+def test_one_that_makes_room_is_gone_although_it_does_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A part of its answer is still on its way: nobody waits for that longer than for any other client."""
-    with live(tmp_path, LANGLAUF_MAX_CONNECTIONS="2", LANGLAUF_LIMITS="write_seconds=10") as server:
+    idle, become_idle = Semaphore(0), HttpConnection._become_idle
+    with live(tmp_path, LANGLAUF_MAX_CONNECTIONS="2", LANGLAUF_LIMITS="write_seconds=3") as server:
         job = server.wait(server.submit("echo", query="x" * 20_000)["job_id"])
         server.http.close()
         with RawConnection(server.url, receive_buffer=4_096) as wire:
+            wire.send(get())
+            assert wire.reply().status == 200
+            eventually(lambda: len(server.server.connection_limit.connections) == 1)
+            [connection] = server.server.connection_limit.connections
+            monkeypatch.setattr(
+                HttpConnection, "_become_idle", lambda one: (become_idle(one), one.loop.call_soon(idle.release))
+            )
             unread = 0
             while not unread:  # each answer is complete before the next is asked for, so that the connection is idle
                 wire.send(get(f"/analyze/results/{job['result_id']}"))
-                time.sleep(0.01)
-                unread = sum(
-                    one.transport.get_write_buffer_size() for one in server.server.connection_limit.connections
-                )
+                assert idle.acquire(timeout=60)
+                unread = connection.transport.get_write_buffer_size()
             eventually(lambda: len(server.server.connection_limit.idle) == 1)  # only an idle one makes room
             assert unread < 2**16
             [end] = [
