@@ -228,7 +228,7 @@ def test_a_slow_batch_of_writes_makes_the_next_ones_shorter(tmp_path: Path) -> N
 
 
 def test_short_writes_need_no_change_of_threads_but_for_the_disk(tmp_path: Path) -> None:
-    """Statements run on the event loop, the commit does not; what is rare or large runs in the thread as a whole."""
+    """Statements run on the event loop, the commit does not; the rare, the large and copies are in the thread."""
     used: list[tuple[str, bool]] = []
 
     class Observed(SqliteStore):
@@ -250,7 +250,11 @@ def test_short_writes_need_no_change_of_threads_but_for_the_disk(tmp_path: Path)
             used.clear()
             large = Partial(result_id=new_id(), payload=f'"{"x" * 2_000_000}"')
             assert await store.record(lease, large)
-            assert used == [("statements", False), ("commit", False)]
+            copies = msgspec.structs.replace(new_job(clock), resume_from=lease.job_id)
+            assert isinstance(await store.submit(copies), Accepted)
+            many = [msgspec.structs.replace(new_job(clock), payload=f'"{"x" * 100_000}"') for _ in range(3)]
+            assert all(isinstance(one, Accepted) for one in await asyncio.gather(*map(store.submit, many)))
+            assert used == [("statements", False), ("commit", False)] * 3
         finally:
             await store.close()
 
@@ -258,20 +262,35 @@ def test_short_writes_need_no_change_of_threads_but_for_the_disk(tmp_path: Path)
 
 
 def test_another_process_that_writes_does_not_stop_the_event_loop(tmp_path: Path) -> None:
-    """The thread waits for its lock, while everything else goes on; then the write is accepted."""
+    """The thread waits for its lock, while everything else goes on; then the write is accepted. Names stay known."""
 
     async def body() -> None:
         clock = SetClock()
         path = tmp_path / "store.db"
         async with opened(path, clock) as store:
+            assert isinstance(await store.submit(new_job(clock)), Accepted)
             other = open_connection(str(path))
             other.execute("BEGIN IMMEDIATE")
             accepting = asyncio.create_task(store.submit(new_job(clock)))
             for _ in range(100):
                 await asyncio.sleep(0.001)
             assert not accepting.done()
+            assert store._cache.orgs
             other.execute("COMMIT")
             other.close()
             assert isinstance(await accepting, Accepted)
+
+    asyncio.run(body())
+
+
+def test_a_closed_store_refuses_writes(tmp_path: Path) -> None:
+    """As one that is away: an attempt that could not be released tries again, and is still counted as held."""
+
+    async def body() -> None:
+        clock = SetClock()
+        async with opened(tmp_path / "store.db", clock) as store:
+            pass
+        with pytest.raises(StoreUnavailable, match="closed"):
+            await store.submit(new_job(clock))
 
     asyncio.run(body())

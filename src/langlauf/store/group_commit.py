@@ -93,6 +93,7 @@ class GroupCommit(Generic[Operation, Answer]):
         #: whether small operations are next, where both wait
         self._small_first = True
         self._drain: asyncio.Task[None] | None = None
+        self._finished = False
 
     @property
     def waiting(self) -> int:
@@ -110,6 +111,8 @@ class GroupCommit(Generic[Operation, Answer]):
     def _queued(
         self, queue: list[tuple[Operation, asyncio.Future[Answer]]], operation: Operation
     ) -> asyncio.Future[Answer]:
+        if self._finished:
+            raise StoreUnavailable("the store is closed")
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         queue.append((operation, future))
         if self._drain is None:
@@ -117,7 +120,8 @@ class GroupCommit(Generic[Operation, Answer]):
         return future
 
     async def finish(self) -> None:
-        """Wait until nothing is under way."""
+        """Refuse further operations, and wait until nothing is under way."""
+        self._finished = True
         while self._drain is not None:
             await asyncio.wait({self._drain})
 

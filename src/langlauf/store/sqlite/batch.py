@@ -103,11 +103,16 @@ RARE: dict[type, Callable[[Transaction, Any], Any]] = {
 }
 
 
-def is_short(operation: Any) -> bool:
-    """Whether an operation takes less time than a change of threads: it has no large payload, and is not rare."""
-    if type(operation) is Change:
-        return operation.keeps_cache
-    return (type(operation) in SETS or type(operation) in SINGLES) and payload_length(operation) <= LARGE_PAYLOAD
+def is_short(batch: Sequence[Any]) -> bool:
+    """Whether a batch takes less time than changes of threads: nothing in it is rare, large, or copies what may be."""
+    return all(map(_is_quick, batch)) and sum(map(payload_length, batch)) <= LARGE_PAYLOAD
+
+
+def _is_quick(operation: Any) -> bool:
+    kind = type(operation)
+    if kind is NewJob:  # not with the chunks or the result of another job
+        return operation.resume_from is None and operation.reuse is None
+    return operation.keeps_cache if kind is Change else kind in SETS or kind in SINGLES
 
 
 def run_batch(tx: Transaction, batch: Sequence[Any]) -> list[Any]:

@@ -234,7 +234,7 @@ class SqliteEngine:
         loop, which takes several times as long as the statement itself.
         """
         loop = asyncio.get_running_loop()
-        if self._keyed is not None and all(map(is_short, batch)):
+        if self._keyed is not None and is_short(batch):
             try:
                 answers = self._run_statements(batch, waits=False)
                 await loop.run_in_executor(self._writer_thread, self._finish, len(batch))
@@ -299,12 +299,14 @@ class SqliteEngine:
 
     def _abandon(self, error: BaseException, count: int, *, busy: bool = False) -> None:
         """Roll a batch back; raise `StoreUnavailable` where the store failed and not an operation."""
+        locked = busy and isinstance(error, apsw.BusyError)
+        if locked and not self._writer.in_transaction:
+            return  # another process writes, and nothing was begun
         self._cache.forget()
         if self._writer.in_transaction:
             with contextlib.suppress(apsw.Error):
                 self._writer.execute("ROLLBACK")
-        expected = (*_REFUSED, apsw.BusyError) if busy else _REFUSED
-        if isinstance(error, apsw.Error) and not isinstance(error, expected):
+        if isinstance(error, apsw.Error) and not locked and not isinstance(error, _REFUSED):
             raise self._failed(error, "the store did not take the write", count) from error
 
     def _synchronise(self, *, durable: bool) -> None:
