@@ -82,7 +82,7 @@ def test_events_come_once_and_in_order(client: Client) -> None:
 def test_events_over_several_pages(client: Client) -> None:
     """A log longer than a page, and longer than what a status brings along, has no gap."""
     job = client.submit("steps", count=900)
-    job.wait(timeout=60)
+    job.wait(timeout=110)
     numbers = [event.event_seq for event in job.events()]
     assert len(numbers) > 1_000
     assert numbers == list(range(1, len(numbers) + 1))

@@ -40,9 +40,10 @@ def test_an_error_ends_a_stream_between_two_events(
     log = SqliteTenantReads.log
 
     async def broken(reads: SqliteTenantReads, job_id: str, *, after: int, **bounds: Any) -> Any:
-        if after >= 2 and broken_now.is_set():
+        found = await log(reads, job_id, after=after, **bounds)
+        if after >= 2 and broken_now.is_set():  # also where the read began before
             raise error
-        return await log(reads, job_id, after=after, **bounds)
+        return found
 
     broken_now = threading.Event()
     monkeypatch.setattr(SqliteTenantReads, "log", broken)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from langlauf.api.submit import SubmitHandler
 from langlauf.clock import new_id
 from tests.http.test_errors import assert_problem
 from tests.support.live import GATES, Live, live
@@ -145,3 +146,20 @@ def test_a_job_that_another_caller_waits_for_goes_on(tmp_path: Path, gate: str) 
                 assert (reply.status, reply.headers["idempotent-replayed"]) == (200, "true")
             second.socket.close()
             assert server.wait(job["job_id"])["canceled_by"] == (None if opens else "system")
+
+
+def test_requests_that_began_together_do_not_end_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each waits a little longer than the limit: hundreds that end in one moment would hold up everybody else."""
+    waited: list[float] = []
+    until_ended = SubmitHandler._until_ended
+
+    def observed(self: SubmitHandler, caller: Any, job: Any, seconds: float, client: Any) -> Any:
+        waited.append(seconds)
+        return until_ended(self, caller, job, seconds, client)
+
+    monkeypatch.setattr(SubmitHandler, "_until_ended", observed)
+    with _live(tmp_path, LANGLAUF_SYNC_LIMIT="0.1") as server:
+        for _ in range(5):
+            assert_problem(server.http.post("/analyze", json=_body(new_id())), 504, "timeout")
+    assert len(set(waited)) == 5
+    assert all(0.1 <= seconds <= 0.105 for seconds in waited)

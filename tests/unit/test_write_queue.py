@@ -261,6 +261,36 @@ def test_short_writes_need_no_change_of_threads_but_for_the_disk(tmp_path: Path)
     asyncio.run(body())
 
 
+def test_callers_of_a_large_batch_are_woken_in_groups() -> None:
+    """Between them the event loop serves others, however much each caller does with its answer."""
+    rounds_of_callers: list[int] = []
+
+    async def body() -> None:
+        rounds = 0
+
+        async def run(batch: Sequence[int]) -> Sequence[int]:
+            return batch
+
+        async def count_rounds() -> None:
+            nonlocal rounds
+            while True:
+                rounds += 1
+                await asyncio.sleep(0)
+
+        async def caller(number: int) -> None:
+            assert await queue.do(number) == number
+            rounds_of_callers.append(rounds)
+
+        queue: GroupCommit[int, int] = GroupCommit(run, name="langlauf-writes")
+        counting = asyncio.create_task(count_rounds())
+        await asyncio.gather(*map(caller, range(100)))
+        counting.cancel()
+
+    asyncio.run(body())
+    assert rounds_of_callers == sorted(rounds_of_callers)
+    assert max(map(rounds_of_callers.count, rounds_of_callers)) == 16
+
+
 def test_another_process_that_writes_does_not_stop_the_event_loop(tmp_path: Path) -> None:
     """The thread waits for its lock, while everything else goes on; then the write is accepted. Names stay known."""
 

@@ -75,7 +75,10 @@ def test_a_job_that_blocks_again_and_again_is_given_up(tmp_path: Path, how: str)
         job = _until(http, f"/analyze/jobs/{blocking}", lambda job: job["finished_at"] is not None)
         (tmp_path / "open").touch()
         beside = _until(http, f"/analyze/jobs/{neighbour}", lambda job: job["finished_at"] is not None)
-    assert (job["status"], job["error_code"], job["attempt"]) == ("failed", "worker_lost", 3)
+    assert (job["status"], job["error_code"]) == ("failed", "worker_lost")
+    # On a busy machine it may also lose a lease that it did not block.
+    losses = [event["payload_json"] for event in job["events"] if event["event_type"] == "job.lease_lost"]
+    assert sum("crash" in loss for loss in losses) == 2, "and the third death ended it"
     assert re.search(r"event loop blocked for \d+\.\d s in worker/blocking_app\.py:\d+", job["error_message"])
     assert beside["status"] == "completed"
     assert how == "lock" or beside["attempt"] <= 2, "at most one loss"

@@ -14,6 +14,7 @@ from langlauf.api.response_schemas import AcceptedResponse, SyncResponse
 from langlauf.api.submit_request import PreferHeader, idempotency_key, read_prefer_header, read_submit_request
 from langlauf.api.wire import job_out
 from langlauf.auth.caller import Caller
+from langlauf.clock import draw
 from langlauf.domain.instant import seconds_between
 from langlauf.domain.job import Accepted, Duplicate, JobRecord, KeyReused, QueueFull, Replayed, SubmitOutcome
 from langlauf.domain.read_models import JobView
@@ -23,6 +24,9 @@ from langlauf.server.asgi import watch_client
 from langlauf.service.follower import Disconnectable
 from langlauf.service.submit import SubmitRequest
 
+#: The largest share that a request waits longer than the limit: requests that began together would otherwise end in one
+#: moment, and every other request would wait for them.
+_SPREAD = 0.05
 _CALLER_LEFT = "the caller of a synchronous request went away"
 _STATUS_OF_CODE = {"timeout": 504, "timeout_max_retries": 504, "network_error": 502, "validation_error": 422}
 
@@ -85,7 +89,7 @@ class SubmitHandler:
         client = WaitingClient(request)
         counted = self._callers.enter(job.job_id, first=not replayed)
         try:
-            view = await self._until_ended(caller, job, limit, client)
+            view = await self._until_ended(caller, job, limit * (1 + _SPREAD * draw()), client)
         finally:
             was_last = counted and self._callers.leave(job.job_id)
         headers = {"Idempotent-Replayed": "true"} if replayed else {}

@@ -43,6 +43,9 @@ _MOST_PASSED = 20
 #: such as new submissions and the ends of jobs that were claimed. However many come, it begins after a short time.
 _QUIET_ROUNDS = 4
 _GATHER_SECONDS = 0.002
+#: Callers that get their answers in one round of the event loop: with a hundred of them, which each write a response,
+#: the round would take as long as several batches, and every other request would wait for it.
+_WOKEN_AT_ONCE = 16
 
 
 class BatchPace:
@@ -164,18 +167,27 @@ class GroupCommit(Generic[Operation, Answer]):
             answers = [error] * len(batch)
         BATCHES.observe(monotonic() - began, self.queue)
         BATCH_SIZES.observe(len(batch), self.queue)
-        done: list[tuple[Operation, Answer]] = []
-        for (operation, future), answer in zip(batch, answers, strict=True):
-            if not isinstance(answer, Exception):
-                done.append((operation, answer))  # also where its caller was cancelled
-                if not future.done():
-                    future.set_result(answer)
-                continue
-            if isinstance(answer, StoreUnavailable):
-                REFUSED.add(self.queue)
-            if not future.done():
-                future.set_exception(answer)
-        self._done(done)
+        answered = list(zip(batch, answers, strict=True))
+        try:
+            # Also where the caller was cancelled.
+            self._done(
+                [(operation, answer) for (operation, _), answer in answered if not isinstance(answer, Exception)]
+            )
+        finally:
+            for number, ((_, future), answer) in enumerate(answered, start=1):
+                self._resolve(future, answer)
+                if number % _WOKEN_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+
+    def _resolve(self, future: asyncio.Future[Answer], answer: Answer | Exception) -> None:
+        if isinstance(answer, StoreUnavailable):
+            REFUSED.add(self.queue)
+        if future.done():
+            return
+        if isinstance(answer, Exception):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer)
 
 
 def rounds(batch: Sequence[Operation], keys: Callable[[Operation], Sequence[Hashable]]) -> list[list[int]]:
