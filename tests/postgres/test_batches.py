@@ -43,7 +43,7 @@ def test_repeated_submissions_are_accepted_once() -> None:
         batch = [new_job(clock, idempotency_key=f"k-{n}", max_waiting_org=3) for n in range(4)]
 
         async def ask(store: PostgresStore, *, again: bool) -> Any:
-            said = await store._connections["submit"].call("submit", clock.now(), *submit.columns_of(batch), again)
+            said = await store._connections["submit"].call("submit", clock.now(), *submit.parameters_of(batch), again)
             return [words.replace("known", "accepted") for words in said]
 
         first = await ask(stores[0], again=False)
@@ -72,7 +72,7 @@ def test_repeated_writes_are_written_once() -> None:
             Recording(going, Progress(percent=50)),
             Recording(given_back, Released()),
         ]
-        values = record.columns_of(sorted(batch, key=lambda one: record.lock_order(one.lease)))
+        values = record.parameters_of(sorted(batch, key=lambda one: record.lock_order(one.lease)))
         batch_id = uuid4()
 
         async def ask(store: PostgresStore, *, again: bool) -> list[bool]:

@@ -85,8 +85,8 @@ class OneConnection:
             again = [said.replace("known", "accepted") for said in again]
             if function == "record":  # that a job completed as it was told to is seen by the job, beyond the database
                 again = [
-                    first if kind == "completed" else said
-                    for first, said, kind in zip(answer, again, values[6], strict=True)
+                    first if write["kind"] == "completed" else said
+                    for first, said, write in zip(answer, again, values[2], strict=True)
                 ]
             _same(function, answer, again)
         return answer

@@ -265,15 +265,15 @@ def _lookup(name: str, scene: Scene, sqlite: str, postgres: str, *company: Lack)
 _EXISTS = "EXISTS (SELECT 1 FROM result_rows AS final"
 _COMPLETED = "AND origin.status = 'completed'"
 MUTANTS = (
-    _lookup("age", _too_old, "AND origin.finished_at >= :since", "AND origin.finished_at >= now - wish.age"),
-    _lookup("org", _other_org, "AND origin.org = :org", "AND origin.org_id = org_ids[wish.place]"),
-    _lookup("analysis", _other_analysis, "AND origin.analysis = :analysis", "AND origin.analysis = names[wish.place]"),
-    _lookup("version", _other_version, "AND codes.version = :version", "AND codes.version = wish.version"),
+    _lookup("age", _too_old, "AND origin.finished_at >= :since", "AND origin.finished_at >= now - wish.reuse_age"),
+    _lookup("org", _other_org, "AND origin.org = :org", "AND origin.org_id = wish.org_id"),
+    _lookup("analysis", _other_analysis, "AND origin.analysis = :analysis", "AND origin.analysis = wish.analysis"),
+    _lookup("version", _other_version, "AND codes.version = :version", "AND codes.version = wish.reuse_version"),
     _lookup(
         "input",
         _same_beginning,
         "AND origin.payload_hash = :hash",
-        "AND origin.payload_hash = hashes[wish.place]",
+        "AND origin.payload_hash = wish.payload_hash",
     ),
     *(
         _lookup(f"offered: {scene.__name__}", scene, "AND origin.reusable = 1", "AND origin.reusable = 1", _INDEX)
@@ -288,7 +288,7 @@ MUTANTS = (
         "whose result",
         _copied,
         {"copy_final": ("job = :origin AND",)},
-        {"complete_reused": (("job = origins[number] AND result_kind", "result_kind"),)},
+        {"complete_reused": (("job = origins[place] AND result_kind", "result_kind"),)},
     ),
     Mutant(
         "which result",

@@ -1,4 +1,4 @@
-"""Batches of writes as the database takes them: rounds, bounded parts, packed columns, keys and storable text.
+"""Batches of writes as the database takes them: rounds, bounded parts, keys and storable text.
 
 A batch whose response was lost is sent again with a flag. What it wrote shows whether it was committed; outcomes that
 do not show are stored for an hour. While the first try still runs, the retry waits for its row locks.
@@ -72,11 +72,6 @@ async def _send_part(send: Send[Operation], batch: Sequence[Operation]) -> list[
     # One operation fails the statement of all: bisect, so that the others succeed.
     middle = len(batch) // 2
     return await _send_part(send, batch[:middle]) + await _send_part(send, batch[middle:])
-
-
-def packed(column: Sequence[Any]) -> Sequence[Any]:
-    """Return a column of a statement, empty if it holds only None: the database reads it as that many nulls."""
-    return column if any(value is not None for value in column) else ()
 
 
 def storable(text: str) -> bool:

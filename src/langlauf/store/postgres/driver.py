@@ -192,7 +192,7 @@ class PostgresStore:
         return await run_rounds(batch, submit.keys_of_batch(batch), submit.size_of, self._send_submits)
 
     async def _send_submits(self, batch: Sequence[NewJob]) -> Sequence[Any]:
-        values = (self._at, *submit.columns_of(batch))
+        values = (self._at, *submit.parameters_of(batch))
         offer, *others = self._standing.joining(batch) or (None,)
         self._standing.answer(others, [None] * len(others))
         if offer is None:
@@ -272,7 +272,7 @@ class PostgresStore:
 
     async def _send_records(self, batch: Sequence[Recording]) -> Sequence[Any]:
         order = sorted(range(len(batch)), key=lambda place: record.lock_order(batch[place].lease))
-        values = record.columns_of([batch[place] for place in order])
+        values = record.parameters_of([batch[place] for place in order])
         texts = await self._connections["record"].call_once("record", self._at, uuid4(), *values)
         found = dict(zip(order, texts, strict=True))
         outcomes = [record.parse_outcome(found[place]) for place in range(len(batch))]

@@ -1,5 +1,5 @@
--- Drops the functions, views, types and triggers of the schema before they are created again. Functions used by views of others
--- stay and are replaced. All are listed before the first is dropped, as a drop cascades to views and triggers.
+-- Drops the functions, views, types and triggers of the schema before they are created again. The types of migrations stay, and
+-- functions used by views of others stay and are replaced. All are listed before the first is dropped, as a drop cascades to views and triggers.
 DO $$
 DECLARE
     one text;
@@ -11,7 +11,8 @@ BEGIN
             WHERE refobjid = pg_proc.oid AND classid = 'pg_rewrite'::regclass AND relnamespace <> pronamespace)
         UNION ALL
         SELECT CASE relkind WHEN 'v' THEN 'VIEW IF EXISTS ' ELSE 'TYPE IF EXISTS ' END || oid::regclass FROM pg_class
-        WHERE relnamespace = 'langlauf'::regnamespace AND relkind IN ('v', 'c'))
+        WHERE relnamespace = 'langlauf'::regnamespace AND relkind IN ('v', 'c')
+          AND relname NOT IN ('new_job', 'new_subscription', 'attempt_write'))
     LOOP
         EXECUTE 'DROP ' || one || ' CASCADE';
     END LOOP;

@@ -1,4 +1,4 @@
-"""Claims and writes of attempts as columns of a statement, and the outcomes that the database returns."""
+"""Claims and writes of attempts as the database takes them, and the outcomes that it returns."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +13,7 @@ from langlauf.domain.attempt import (
     LeaseRenewal,
     Partial,
     Progress,
+    Write,
     WriteResult,
     stored_percent,
     write_result,
@@ -31,44 +32,12 @@ from langlauf.domain.outcome import (
 )
 from langlauf.domain.state import Status
 from langlauf.store.group_commit import Recording
-from langlauf.store.postgres.batch import key_of, name_unless_uuid, packed
+from langlauf.store.postgres.batch import key_of, name_unless_uuid
 from langlauf.store.postgres.submit import FindJobs
 from langlauf.store.sql import json_text
 
 #: Writes that end a job, whose outcome stays visible in the job.
 _ENDS = (Completed, Failed, Canceled)
-
-#: The columns of a write besides its lease, in the order of the function's parameters.
-_COLUMNS = (
-    "percent",
-    "step",
-    "replayed",
-    "last_news",
-    "size",
-    "most_bytes",
-    "key",
-    "total",
-    "result",
-    "result_name",
-    "payload",
-    "ref",
-    "summary",
-    "views",
-    "code",
-    "message",
-    "meta",
-    "retryable",
-    "hint",
-    "delay",
-    "timed_out",
-    "threshold",
-    "own",
-    "deaths",
-    "actor",
-    "by",
-)
-_PLACES = {name: place for place, name in enumerate(_COLUMNS)}
-_EMPTY = (None,) * len(_COLUMNS)
 
 
 def keys_of(recording: Recording) -> list[tuple[str, str]]:
@@ -88,21 +57,10 @@ def size_of(recording: Recording) -> int:
     return len(getattr(write, "payload", None) or "") + len(views or "") + 200
 
 
-def columns_of(batch: Sequence[Recording]) -> list[Any]:
-    """Return the writes column by column, and the limits for jobs that crash or get lost."""
-    leases = [one.lease for one in batch]
-    described = [_kind_and_row(one) for one in batch]
-    details = zip(*(values for _, values in described), strict=True)
-    return [
-        [lease.org_id for lease in leases],
-        [key_of(lease.job_id) for lease in leases],
-        packed([name_unless_uuid(lease.job_id) for lease in leases]),
-        [lease.attempt for lease in leases],
-        [kind for kind, _ in described],
-        *map(packed, details),
-        MOST_LOST_LEASES,
-        MOST_CRASHES,
-    ]
+def parameters_of(batch: Sequence[Recording]) -> list[Any]:
+    """Return the writes as records of `attempt_write`, their kinds, and the limits of crashes and losses."""
+    records = [_record_of(place, one) for place, one in enumerate(batch, start=1)]
+    return [records, sorted({one["kind"] for one in records}), MOST_LOST_LEASES, MOST_CRASHES]
 
 
 def parse_outcome(text: str) -> WriteResult:
@@ -144,75 +102,79 @@ def _is_committed(recording: Recording, job: JobRecord | None) -> bool:
     return False
 
 
-def _row(**columns: Any) -> tuple[Any, ...]:
-    row = list(_EMPTY)
-    for name, value in columns.items():
-        row[_PLACES[name]] = value
-    return tuple(row)
+def _record_of(place: int, recording: Recording) -> dict[str, Any]:
+    lease, write = recording.lease, recording.write
+    fields = _fields_of(write)
+    fields |= {"place": place, "org_id": lease.org_id, "job": key_of(lease.job_id), "attempt": lease.attempt}
+    if (name := name_unless_uuid(lease.job_id)) is not None:
+        fields["job_name"] = name
+    return fields
 
 
-def _kind_and_row(recording: Recording) -> tuple[str, tuple[Any, ...]]:
-    """Return the kind of a write and its columns."""
-    write = recording.write
+def _fields_of(write: Write) -> dict[str, Any]:
+    """Return the kind of a write and the fields that it sets."""
     if isinstance(write, Completed):
-        return "completed", _row(**_result_columns(write))
+        return {"kind": "completed", **_result_fields(write)}
     if isinstance(write, Progress | Partial | Checkpoint):
-        return _progress_row(write)
+        return _progress_fields(write)
     if isinstance(write, Failed | Retry):
-        return _failure_row(write)
+        return _failure_fields(write)
     if isinstance(write, Canceled):
-        return "canceled", _row(by=write.by, message=write.reason)
+        return {"kind": "canceled", "canceled_by": write.by, "reason": write.reason}
     if isinstance(write, Crashed):
-        return "crashed", _row(message=write.how, own=write.own, deaths=write.deaths)
-    return "released", _EMPTY
+        return {"kind": "crashed", "crash": write.how, "own": write.own, "crashed": write.deaths}
+    return {"kind": "released"}
 
 
-def _progress_row(write: Progress | Partial | Checkpoint) -> tuple[str, tuple[Any, ...]]:
+def _progress_fields(write: Progress | Partial | Checkpoint) -> dict[str, Any]:
     if isinstance(write, Checkpoint):
-        return "checkpoint", _row(key=write.key, payload=write.payload, total=write.total)
+        return {"kind": "checkpoint", "chunk_key": write.key, "payload": write.payload, "total": write.total}
     shared = {
         "percent": stored_percent(write.percent),
         "step": write.step,
-        "replayed": write.replayed or None,
-        "last_news": write.bounds.last_progress_event,
+        "replayed": write.replayed,
+        "news_end": write.bounds.last_progress_event,
     }
     if isinstance(write, Progress):
-        return "progress", _row(**shared)
+        return {"kind": "progress", **shared}
     bounds = {"size": write.stored_bytes, "most_bytes": write.bounds.partial_bytes}
-    return "partial", _row(**shared, **bounds, **_result_columns(write))
+    return {"kind": "partial", **shared, **bounds, **_result_fields(write)}
 
 
-def _result_columns(write: Partial | Completed) -> dict[str, Any]:
+def _result_fields(write: Partial | Completed) -> dict[str, Any]:
     return {
         "result": key_of(write.result_id),
         "result_name": name_unless_uuid(write.result_id),
         "payload": write.payload,
-        "ref": None if write.payload_ref == INLINE_REF else write.payload_ref,
+        "payload_ref": None if write.payload_ref == INLINE_REF else write.payload_ref,
         "summary": write.summary,
         "views": write.views,
     }
 
 
-def _failure_row(write: Failed | Retry) -> tuple[str, tuple[Any, ...]]:
+def _failure_fields(write: Failed | Retry) -> dict[str, Any]:
     threshold = write.meta.get("threshold_seconds")
     common = {
         "code": write.code,
         "message": write.message,
-        "timed_out": write.timed_out or None,
+        "timed_out": write.timed_out,
         "threshold": None if threshold is None else json_text(threshold),
     }
     if isinstance(write, Retry):
         meta = json_text({SENTENCE: write.meta[SENTENCE]}) if SENTENCE in write.meta else None
-        return "retry", _row(**common, meta=meta, delay=after(0, write.delay_seconds), actor="system")
-    # A timeout is enforced by the system; a lost worker cannot have reported itself.
-    actor = "system" if write.code == "worker_lost" or write.timed_out else None
-    return "failed", _row(
+        delay = after(0, write.delay_seconds)
+        return {"kind": "retry", **common, "meta": meta, "delay": delay, "actor": "system"}
+    lost = write.code == "worker_lost"
+    return {
+        "kind": "failed",
         **common,
-        meta=json_text(write.meta) if write.meta else None,
-        retryable=write.retryable,
-        hint=write.hint,
-        actor=actor,
-    )
+        "meta": json_text(write.meta) if write.meta else None,
+        "retryable": write.retryable,
+        "hint": write.hint,
+        "lost": int(lost),
+        # A timeout is enforced by the system; a lost worker cannot have reported itself.
+        "actor": "system" if lost or write.timed_out else None,
+    }
 
 
 # -- claims and leases -------------------------------------------------------------------------------------------------

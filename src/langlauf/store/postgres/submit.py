@@ -1,4 +1,4 @@
-"""Submissions as columns of a statement, and the outcomes that the database returns."""
+"""Submissions as the database takes them, and the outcomes that it returns."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -20,11 +20,26 @@ from langlauf.domain.job import (
     SubmitOutcome,
 )
 from langlauf.domain.state import Status
-from langlauf.store.postgres.batch import is_hex, is_uuid, key_of, name_unless_uuid, packed
+from langlauf.store.postgres.batch import is_hex, is_uuid, key_of, name_unless_uuid
 
 #: Looks jobs up by org and id.
 FindJobs = Callable[[Sequence[tuple[str, str]]], Awaitable[dict[tuple[str, str], JobRecord]]]
 _EXISTING = ("replayed", "duplicate")
+#: Fields that most jobs do not have, by the name that they have on both sides.
+_RARE = (
+    "requested_by_user_id",
+    "api_key_id",
+    "tool_client",
+    "retry_of",
+    "based_on",
+    "traceparent",
+    "tracestate",
+    "label",
+    "run_at",
+    "start_by",
+    "schedule",
+    "planned_at",
+)
 
 
 def keys_of_batch(batch: Sequence[NewJob]) -> Callable[[NewJob], list[tuple[str, ...]]]:
@@ -54,72 +69,52 @@ def size_of(new: NewJob) -> int:
     return len(new.payload) + 500
 
 
-def columns_of(batch: Sequence[NewJob]) -> list[Sequence[Any]]:
-    """Return the submissions column by column."""
-    jobs = [new.job for new in batch]
-    columns: list[list[Any]] = [
-        [job.org_id for job in jobs],
-        [key_of(job.job_id) for job in jobs],
-        [name_unless_uuid(job.job_id) for job in jobs],
-        [job.analysis for job in jobs],
-        [job.priority_class for job in jobs],
-        [bytes.fromhex(job.request_payload_hash) for job in jobs],
-        [None if job.request_payload_ref == INLINE_REF else job.request_payload_ref for job in jobs],
-        [new.payload for new in batch],
-        [job.timeout_seconds for job in jobs],
-        [job.max_retries for job in jobs],
-        *_split([job.trace_id for job in jobs], is_hex),
-        *_split([job.request_id for job in jobs], is_uuid),
-        [job.requested_by_user_id for job in jobs],
-        [job.api_key_id for job in jobs],
-        [job.tool_client for job in jobs],
-        [job.estimated_seconds for job in jobs],
-        [job.retry_of for job in jobs],
-        [job.based_on for job in jobs],
-        [job.traceparent for job in jobs],
-        [job.tracestate for job in jobs],
-        [job.label for job in jobs],
-        [job.run_at for job in jobs],
-        [job.start_by for job in jobs],
-        [job.schedule for job in jobs],
-        [job.planned_at for job in jobs],
-        [new.idempotency_key for new in batch],
-        [new.refuse_duplicate for new in batch],
-        [new.resume_from for new in batch],
-        [new.max_waiting_org for new in batch],
-        [new.max_waiting_all for new in batch],
-        [new.max_waiting_analysis for new in batch],
+def parameters_of(batch: Sequence[NewJob]) -> list[list[dict[str, Any]]]:
+    """Return the submissions and their subscriptions as records of `new_job` and `new_subscription`."""
+    subscriptions = [
+        {"place": place, "channel": one.channel, "target": one.target, "lane": one.lane, "language": one.language}
+        for place, new in enumerate(batch, start=1)
+        for one in new.subscriptions
     ]
-    return [*(packed(column) for column in columns), *_wish_columns(batch), *_reuse_columns(batch)]
+    return [[_record_of(new) for new in batch], subscriptions]
 
 
-def _split(texts: list[str], compact: Callable[[str], object]) -> tuple[list[Any], list[Any]]:
-    """Return the column of texts that are stored as 16 bytes, and the column of the others."""
-    return [text if compact(text) else None for text in texts], [None if compact(text) else text for text in texts]
-
-
-def _wish_columns(batch: Sequence[NewJob]) -> list[Sequence[Any]]:
-    """Return the subscriptions column by column, the first column being the place of the submission from 1 on."""
-    placed = [(place, request) for place, new in enumerate(batch, start=1) for request in new.subscriptions]
-    return [
-        [place for place, _ in placed],
-        [request.channel for _, request in placed],
-        [request.target for _, request in placed],
-        [request.lane for _, request in placed],
-        [request.language for _, request in placed],
-    ]
-
-
-def _reuse_columns(batch: Sequence[NewJob]) -> list[Sequence[Any]]:
-    """Return where results may be reused, column by column, with new ids for them; and whose own may be."""
-    asked = [(place, new.reuse) for place, new in enumerate(batch, start=1) if new.reuse is not None]
-    return [
-        [place for place, _ in asked],
-        [rule.version for _, rule in asked],
-        [after(0, rule.seconds) for _, rule in asked],
-        [key_of(new_id()) for _ in asked],
-        [place for place, new in enumerate(batch, start=1) if new.reusable],
-    ]
+def _record_of(new: NewJob) -> dict[str, Any]:
+    """Return a submission by field; what most jobs lack is only named where it is there."""
+    job = new.job
+    record = {
+        "org_id": job.org_id,
+        "job": key_of(job.job_id),
+        "job_name": name_unless_uuid(job.job_id),
+        "analysis": job.analysis,
+        "priority_class": job.priority_class,
+        "payload_hash": bytes.fromhex(job.request_payload_hash),
+        "payload_ref": None if job.request_payload_ref == INLINE_REF else job.request_payload_ref,
+        "input": new.payload,
+        "timeout_seconds": job.timeout_seconds,
+        "max_retries": job.max_retries,
+        "trace" if is_hex(job.trace_id) else "trace_name": job.trace_id,
+        "request" if is_uuid(job.request_id) else "request_name": job.request_id,
+        "estimated_seconds": job.estimated_seconds,
+        "refuse_duplicate": new.refuse_duplicate,
+        "most_of_org": new.max_waiting_org,
+        "most_of_all": new.max_waiting_all,
+        "most_of_analysis": new.max_waiting_analysis,
+        **{name: value for name in _RARE if (value := getattr(job, name)) is not None},
+    }
+    if new.idempotency_key is not None:
+        record["idempotency_key"] = new.idempotency_key
+    if new.resume_from is not None:
+        record["resume_from"] = new.resume_from
+    if new.reusable:
+        record["reusable"] = 1
+    if new.reuse is not None:
+        record |= {
+            "reuse_version": new.reuse.version,
+            "reuse_age": after(0, new.reuse.seconds),
+            "reuse_result": key_of(new_id()),
+        }
+    return record
 
 
 async def read_outcomes(

@@ -192,42 +192,6 @@ CREATE TYPE claim_state AS (
     claims     claimed[]
 );
 
--- One end of an attempt to write. Which fields are set depends on the outcome.
-CREATE TYPE ending AS (
-    place      bigint,
-    org_id     text,
-    job        uuid,
-    attempt    integer,
-    -- completed, failed, retry, lost, released or canceled; crashed is replaced before it is written
-    outcome    text,
-    actor      text,
-    code       text,
-    message    text,
-    meta       text,
-    retryable  boolean,
-    hint       text,
-    delay      bigint,
-    timed_out  boolean,
-    -- of the timeout event
-    threshold  text,
-    lost       integer,
-    crashed    integer,
-    crash      text,
-    own        boolean,
-    canceled_by text,
-    reason     text,
-    -- whether the attempt must hold its lease; whether it has one
-    fenced     boolean,
-    leased     boolean,
-    -- of a completed attempt
-    result     uuid,
-    result_name text,
-    payload    text,
-    ref        text,
-    summary    text,
-    views      text
-);
-
 -- A snapshot without its payload.
 CREATE VIEW snapshots WITH (security_invoker = true) AS
 SELECT org_id, result_id, job_id, result_kind, result_seq, schema_version, result_payload_ref, created_at, summary_json, removed_at

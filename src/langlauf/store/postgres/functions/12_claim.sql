@@ -130,12 +130,12 @@ END $$;
 -- Returns the jobs that were canceled, with attempt 0.
 CREATE OR REPLACE FUNCTION settle_times(now bigint, org_ids text[]) RETURNS SETOF claimed LANGUAGE plpgsql AS $$
 DECLARE
-    ends ending[];
-    places bigint[];
+    ends attempt_write[];
+    places integer[];
 BEGIN
-    SELECT array_agg(jsonb_populate_record(NULL::ending, jsonb_build_object(
-        'place', place, 'org_id', org_id, 'job', job, 'attempt', 0, 'outcome', 'canceled', 'actor', 'system', 'fenced', false,
-        'leased', false, 'timed_out', false, 'canceled_by', 'system', 'reason', 'too_late')))
+    SELECT array_agg(jsonb_populate_record(NULL::attempt_write, jsonb_build_object(
+        'place', place, 'org_id', org_id, 'job', job, 'attempt', 0, 'kind', 'canceled', 'actor', 'system', 'unfenced', true,
+        'unleased', true, 'canceled_by', 'system', 'reason', 'too_late')))
     INTO ends
     FROM (SELECT late.org_id, late.job, row_number() OVER () AS place
           FROM (SELECT org_id, job FROM job_rows AS jobs

@@ -2,27 +2,30 @@
 -- then lanes, each in the order of their keys.
 
 -- Decides the outcome of crashed attempts, and cancels jobs that would continue although a cancel was requested.
-CREATE OR REPLACE FUNCTION decide_ends(ends ending[], most_lost integer, most_crashes integer) RETURNS ending[] LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION decide_ends(writes attempt_write[], most_lost integer, most_crashes integer) RETURNS attempt_write[]
+LANGUAGE plpgsql AS $$
 DECLARE
-    one ending;
-    made ending[] := '{}';
+    one attempt_write;
     seen record;
 BEGIN
-    FOREACH one IN ARRAY ends LOOP
+    FOR number IN 1 .. cardinality(writes) LOOP
+        one := writes[number];
+        -- Of every end, as jobs are locked in one order.
         SELECT crash_count, lost_count, cancel_requested_at, cancel_reason INTO seen
         FROM job_rows WHERE org_id = one.org_id AND job = one.job FOR UPDATE;
-        IF one.outcome = 'crashed' THEN
+        CONTINUE WHEN one.kind NOT IN ('crashed', 'retry', 'lost', 'released');
+        IF one.kind = 'crashed' THEN
             one.actor := 'system';
             IF seen.cancel_requested_at IS NOT NULL THEN
-                one.outcome := 'canceled';
-                one.actor := 'worker';
+                one.kind := 'canceled';
+                one.actor := NULL;
                 one.canceled_by := CASE WHEN one.own THEN 'worker' ELSE 'system' END;
                 one.reason := coalesce(seen.cancel_reason, CASE WHEN one.own THEN 'canceled when its process died'
                                                                ELSE 'canceled while its worker was gone' END);
             ELSIF NOT one.own AND seen.lost_count + 1 >= most_lost THEN
                 one := fail_lost(one, most_lost);
             ELSIF one.own AND seen.crash_count + one.crashed >= most_crashes THEN
-                one.outcome := 'failed';
+                one.kind := 'failed';
                 one.code := 'worker_lost';
                 one.message := format('The job was given up after %s deaths of its process; at last %s.',
                     seen.crash_count + one.crashed, one.crash);
@@ -32,32 +35,32 @@ BEGIN
                 one.hint := 'retry_with_backoff';
                 one.crashed := 1;
             ELSE
-                one.outcome := 'lost';
+                one.kind := 'lost';
                 one.lost := CASE WHEN one.own THEN 0 ELSE 1 END;
                 one.crashed := CASE WHEN one.own THEN one.crashed ELSE 0 END;
                 one.crash := CASE WHEN one.own THEN one.crash END;
             END IF;
-        ELSIF one.outcome IN ('retry', 'lost', 'released') AND seen.cancel_requested_at IS NOT NULL THEN
-            one.outcome := 'canceled';
+        ELSIF seen.cancel_requested_at IS NOT NULL THEN
+            one.kind := 'canceled';
             one.actor := 'system';
             one.canceled_by := 'system';
             one.reason := 'canceled between attempts';
         END IF;
-        IF one.outcome = 'canceled' THEN
+        IF one.kind = 'canceled' THEN
             -- Nothing else is reported or counted of a canceled attempt.
             one.timed_out := false;
             one.lost := 0;
             one.crashed := 0;
         END IF;
-        made := made || one;
+        writes[number] := one;
     END LOOP;
-    RETURN made;
+    RETURN writes;
 END $$;
 
 -- The failure of a job whose worker was lost too often.
-CREATE OR REPLACE FUNCTION fail_lost(INOUT one ending, most_lost integer) LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION fail_lost(INOUT one attempt_write, most_lost integer) LANGUAGE plpgsql AS $$
 BEGIN
-    one.outcome := 'failed';
+    one.kind := 'failed';
     one.actor := 'system';
     one.code := 'worker_lost';
     one.message := format('The worker vanished %s times while this job ran.', most_lost);
@@ -78,65 +81,69 @@ CREATE OR REPLACE FUNCTION attempt_text(
     FROM (SELECT 1) AS one LEFT JOIN codes ON codes.code = ran
 $$;
 
--- Writes ends with their events and snapshots; returns the places of those that were written. The fence is in the statement: an
--- attempt that ends itself must hold its lease; other callers have locked the job.
-CREATE OR REPLACE FUNCTION write_ends(now bigint, ends ending[]) RETURNS bigint[] LANGUAGE plpgsql AS $$
+-- Writes ends with their events and snapshots; returns the places of those that were written. Writes of other kinds are left
+-- alone. The fence is in the statement: an attempt that ends itself must hold its lease; other callers have locked the job.
+CREATE OR REPLACE FUNCTION write_ends(now bigint, ends attempt_write[]) RETURNS integer[] LANGUAGE plpgsql AS $$
 DECLARE
     done record;
 BEGIN
     WITH ended AS (
         UPDATE job_rows AS jobs SET
-            status = CASE WHEN new.outcome IN ('completed', 'failed', 'canceled') THEN new.outcome ELSE status END,
-            updated_at = CASE WHEN new.outcome NOT IN ('completed', 'failed', 'canceled') THEN now END,
+            status = CASE WHEN new.kind IN ('completed', 'failed', 'canceled') THEN new.kind ELSE status END,
+            updated_at = CASE WHEN new.kind NOT IN ('completed', 'failed', 'canceled') THEN now END,
             event_seq = event_seq + CASE WHEN new.timed_out THEN 2 ELSE 1 END,
             worker_id = NULL, lease_expires_at = NULL, deadline_at = NULL, claim_id = NULL,
-            progress_percent = CASE new.outcome WHEN 'completed' THEN 100 ELSE progress_percent END,
-            estimated_seconds = CASE WHEN new.outcome <> 'completed' THEN estimated_seconds WHEN imported_at IS NOT NULL THEN 0 END,
-            result = CASE new.outcome WHEN 'completed' THEN new.result ELSE jobs.result END,
-            result_name = CASE new.outcome WHEN 'completed' THEN new.result_name ELSE jobs.result_name END,
-            finished_at = CASE WHEN new.outcome IN ('completed', 'failed', 'canceled') THEN now END,
-            kept = CASE WHEN new.outcome = 'completed' THEN 3 WHEN new.outcome NOT IN ('failed', 'canceled') THEN 0
+            progress_percent = CASE new.kind WHEN 'completed' THEN 100 ELSE progress_percent END,
+            estimated_seconds = CASE WHEN new.kind <> 'completed' THEN estimated_seconds WHEN imported_at IS NOT NULL THEN 0 END,
+            result = CASE new.kind WHEN 'completed' THEN new.result ELSE jobs.result END,
+            result_name = CASE new.kind WHEN 'completed' THEN new.result_name ELSE jobs.result_name END,
+            finished_at = CASE WHEN new.kind IN ('completed', 'failed', 'canceled') THEN now END,
+            kept = CASE WHEN new.kind = 'completed' THEN 3 WHEN new.kind NOT IN ('failed', 'canceled') THEN 0
                 WHEN jobs.result IS NULL THEN 1 ELSE 3 END,
-            failed_at = CASE new.outcome WHEN 'failed' THEN now END,
-            error_code = CASE new.outcome WHEN 'failed' THEN new.code END,
-            error_message = CASE new.outcome WHEN 'failed' THEN new.message END,
-            error_meta = CASE new.outcome WHEN 'failed' THEN new.meta END,
-            retryable = CASE new.outcome WHEN 'failed' THEN new.retryable END,
-            retry_hint = CASE new.outcome WHEN 'failed' THEN new.hint END,
-            error_count = error_count + (new.outcome IN ('failed', 'retry'))::integer,
+            failed_at = CASE new.kind WHEN 'failed' THEN now END,
+            error_code = CASE new.kind WHEN 'failed' THEN new.code END,
+            error_message = CASE new.kind WHEN 'failed' THEN new.message END,
+            error_meta = CASE new.kind WHEN 'failed' THEN new.meta END,
+            retryable = CASE new.kind WHEN 'failed' THEN new.retryable END,
+            retry_hint = CASE new.kind WHEN 'failed' THEN new.hint END,
+            error_count = error_count + (new.kind IN ('failed', 'retry'))::integer,
             lost_count = lost_count + coalesce(new.lost, 0),
             crash_count = crash_count + coalesce(new.crashed, 0),
-            retry_count = retry_count + (new.outcome = 'retry')::integer,
-            last_retry_at = CASE new.outcome WHEN 'retry' THEN now ELSE last_retry_at END,
-            retry_reason = CASE new.outcome WHEN 'retry' THEN new.code || ': ' || new.message ELSE retry_reason END,
-            next_attempt_at = CASE WHEN new.outcome = 'retry' THEN now + new.delay WHEN new.outcome IN ('lost', 'released') THEN now END,
-            canceled_at = CASE new.outcome WHEN 'canceled' THEN now END,
+            retry_count = retry_count + (new.kind = 'retry')::integer,
+            last_retry_at = CASE new.kind WHEN 'retry' THEN now ELSE last_retry_at END,
+            retry_reason = CASE new.kind WHEN 'retry' THEN new.code || ': ' || new.message ELSE retry_reason END,
+            next_attempt_at = CASE WHEN new.kind = 'retry' THEN now + new.delay WHEN new.kind IN ('lost', 'released') THEN now END,
+            canceled_at = CASE new.kind WHEN 'canceled' THEN now END,
             -- The request of a cancel has set these; a cancel without a request brings its own.
-            canceled_by = CASE WHEN new.outcome = 'canceled' THEN coalesce(jobs.canceled_by, new.canceled_by)
-                               WHEN new.outcome IN ('completed', 'failed') THEN NULL ELSE jobs.canceled_by END,
-            cancel_reason = CASE WHEN new.outcome = 'canceled' THEN coalesce(cancel_reason, new.reason)
-                                 WHEN new.outcome IN ('completed', 'failed') THEN NULL ELSE cancel_reason END,
-            cancel_requested_at = CASE new.outcome WHEN 'canceled' THEN coalesce(cancel_requested_at, now) ELSE cancel_requested_at END
+            canceled_by = CASE WHEN new.kind = 'canceled' THEN coalesce(jobs.canceled_by, new.canceled_by)
+                               WHEN new.kind IN ('completed', 'failed') THEN NULL ELSE jobs.canceled_by END,
+            cancel_reason = CASE WHEN new.kind = 'canceled' THEN coalesce(cancel_reason, new.reason)
+                                 WHEN new.kind IN ('completed', 'failed') THEN NULL ELSE cancel_reason END,
+            cancel_requested_at = CASE new.kind WHEN 'canceled' THEN coalesce(cancel_requested_at, now) ELSE cancel_requested_at END
         FROM unnest(ends) AS new
-        WHERE jobs.job = new.job AND jobs.org_id = new.org_id AND jobs.attempt = new.attempt
-          AND (jobs.status IN ('running', 'partial') OR (jobs.status = 'queued' AND new.outcome = 'canceled'))
-          AND (NOT new.fenced OR jobs.lease_expires_at > now)
-          AND (new.outcome NOT IN ('retry', 'lost', 'released') OR jobs.cancel_requested_at IS NULL)
-        RETURNING new.*, jobs.event_seq, jobs.analysis, jobs.progress_percent, jobs.partial_count, jobs.retry_count,
-            jobs.next_attempt_at, jobs.canceled_by AS by_whom, jobs.cancel_reason AS why, coalesce(jobs.result_name, jobs.result::text) AS shown_id, jobs.job_name,
-            jobs.paced_at, jobs.paced_percent, jobs.ticket, jobs.attempt_started_at, jobs.code AS ran_code),
+        WHERE new.kind IN ('completed', 'failed', 'retry', 'lost', 'released', 'canceled')
+          AND jobs.job = new.job AND jobs.org_id = new.org_id AND jobs.attempt = new.attempt
+          AND (jobs.status IN ('running', 'partial') OR (jobs.status = 'queued' AND new.kind = 'canceled'))
+          AND (new.unfenced OR jobs.lease_expires_at > now)
+          AND (new.kind NOT IN ('retry', 'lost', 'released') OR jobs.cancel_requested_at IS NULL)
+        RETURNING new.place, jobs.org_id, jobs.job, jobs.job_name, jobs.attempt, new.kind, new.result, new.result_name, new.payload,
+            new.payload_ref, new.summary, new.views, new.actor, new.code, new.message, new.meta, new.retryable, new.hint, new.timed_out,
+            new.threshold, new.crash, new.unleased, jobs.event_seq, jobs.analysis, jobs.partial_count, jobs.retry_count,
+            jobs.next_attempt_at, jobs.canceled_by AS by_whom, jobs.cancel_reason AS why,
+            coalesce(jobs.result_name, jobs.result::text) AS shown_id, jobs.paced_at, jobs.paced_percent, jobs.ticket,
+            jobs.attempt_started_at, jobs.code AS ran_code),
     -- What is known of an attempt once the job goes on: the log is removed before the job.
     passed AS (
         INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at)
         SELECT org_id, coalesce(job_name, job::text), 'langlauf:attempt:' || attempt,
-            attempt_text(attempt, attempt_started_at, now, CASE outcome WHEN 'retry' THEN 'retried' ELSE outcome END,
-                CASE outcome WHEN 'retry' THEN code END, ran_code), now
-        FROM ended WHERE outcome IN ('retry', 'lost', 'released')
+            attempt_text(attempt, attempt_started_at, now, CASE kind WHEN 'retry' THEN 'retried' ELSE kind END,
+                CASE kind WHEN 'retry' THEN code END, ran_code), now
+        FROM ended WHERE kind IN ('retry', 'lost', 'released')
         ON CONFLICT DO NOTHING),
     shown AS (
         INSERT INTO result_rows (org_id, result, result_name, job, result_kind, result_seq, schema_version, payload_ref, created_at, summary_json, payload, views)
-        SELECT org_id, result, result_name, job, 'final', partial_count + 1, 1, ref, now, summary, payload, views
-        FROM ended WHERE outcome = 'completed'),
+        SELECT org_id, result, result_name, job, 'final', partial_count + 1, 1, payload_ref, now, summary, payload, views
+        FROM ended WHERE kind = 'completed'),
     written_events AS (
         INSERT INTO event_rows (org_id, job, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, feed_mark)
         SELECT org_id, job, event_seq - 1, new_event_id(job_name), 'job.timeout', now, 'system',
@@ -144,10 +151,10 @@ BEGIN
         FROM ended WHERE timed_out
         UNION ALL
         SELECT org_id, job, event_seq, new_event_id(job_name),
-            CASE outcome WHEN 'completed' THEN 'job.completed' WHEN 'failed' THEN 'job.failed' WHEN 'canceled' THEN 'job.canceled'
+            CASE kind WHEN 'completed' THEN 'job.completed' WHEN 'failed' THEN 'job.failed' WHEN 'canceled' THEN 'job.canceled'
                 WHEN 'retry' THEN 'job.retry_scheduled' WHEN 'lost' THEN 'job.lease_lost' ELSE 'job.released' END,
-            now, nullif(actor, 'worker'),
-            CASE outcome
+            now, actor,
+            CASE kind
                 WHEN 'completed' THEN NULL
                 WHEN 'failed' THEN '{"error_code":' || json_string(code) || ',"error_message":' || json_string(message) || ',"retryable":' || retryable
                     || ',"retry_hint":' || json_string(hint) || ',"attempt":' || attempt || sentence_member(meta) || '}'
@@ -155,16 +162,16 @@ BEGIN
                 WHEN 'retry' THEN '{"attempt":' || attempt || ',"retry_count":' || retry_count || ',"error_code":' || json_string(code)
                     || ',"error_message":' || json_string(message) || ',"next_attempt_at":' || json_string(time_text(next_attempt_at)) || sentence_member(meta) || '}'
                 ELSE '{"attempt":' || attempt || CASE WHEN crash IS NULL THEN '' ELSE ',"crash":' || json_string(crash) END || '}' END,
-            CASE WHEN outcome IN ('completed', 'failed', 'canceled') THEN (SELECT feed_mark()) END
+            CASE WHEN kind IN ('completed', 'failed', 'canceled') THEN (SELECT feed_mark()) END
         FROM ended)
     SELECT array_agg(place) AS places, array_agg(org_id) AS orgs, array_agg(job) AS ids, array_agg(event_seq) AS seqs,
         array_agg(analysis) AS names, array_agg(-(attempt = 0 AND ticket >= 0)::integer::bigint) AS waits,
         array_agg(-(attempt = 0 AND ticket < 0)::integer::bigint) AS times,
-        array_agg(-leased::integer::bigint) AS leases, array_agg(next_attempt_at) AS dues, array_agg(outcome = 'retry') AS retries,
+        array_agg(-(unleased IS NULL)::integer::bigint) AS leases, array_agg(next_attempt_at) AS dues, array_agg(kind = 'retry') AS retries,
         -- Estimated duration of a whole run; not from attempts that computed less than half of it themselves.
-        array_agg(analysis) FILTER (WHERE outcome = 'completed' AND paced_at IS NOT NULL AND paced_percent <= 50) AS paced,
+        array_agg(analysis) FILTER (WHERE kind = 'completed' AND paced_at IS NOT NULL AND paced_percent <= 50) AS paced,
         array_agg((now - paced_at) / 10000.0 / (100 - paced_percent))
-            FILTER (WHERE outcome = 'completed' AND paced_at IS NOT NULL AND paced_percent <= 50) AS seconds
+            FILTER (WHERE kind = 'completed' AND paced_at IS NOT NULL AND paced_percent <= 50) AS seconds
     INTO done FROM ended;
     IF done.places IS NULL THEN
         RETURN '{}';
@@ -214,7 +221,7 @@ BEGIN
         SELECT analysis FROM pace WHERE analysis = ANY (names) FOR UPDATE SKIP LOCKED)
     UPDATE pace SET runs = pace.runs + new.runs, mean_seconds = mean_seconds + new.weight * (new.mean - mean_seconds)
     FROM new JOIN free ON free.analysis = new.name WHERE pace.analysis = new.name;
-    IF FOUND AND NOT EXISTS (SELECT 1 FROM unnest(names) AS name WHERE name <> names[1]) THEN
+    IF FOUND AND cardinality(array_remove(names, names[1])) = 0 THEN
         RETURN;
     END IF;
     INSERT INTO pace (analysis, runs, mean_seconds)
@@ -246,8 +253,8 @@ DECLARE
     now bigint;
     hit record;
     seen record;
-    one ending;
-    ends ending[] := '{}';
+    one attempt_write;
+    ends attempt_write[] := '{}';
 BEGIN
     FOR hit IN
         SELECT * FROM unnest(org_ids, job_ids, bys, reasons, request_ids) WITH ORDINALITY
@@ -266,10 +273,10 @@ BEGIN
             one.org_id := hit.org_id;
             one.job := hit.job;
             one.attempt := seen.attempt;
-            one.outcome := 'canceled';
+            one.kind := 'canceled';
             one.actor := CASE hit.by_whom WHEN 'user' THEN 'user' ELSE 'system' END;
-            one.fenced := false;
-            one.leased := seen.lease_expires_at IS NOT NULL;
+            one.unfenced := true;
+            one.unleased := CASE WHEN seen.lease_expires_at IS NULL THEN true END;
             one.canceled_by := hit.by_whom;
             one.reason := hit.reason;
             ends := ends || one;

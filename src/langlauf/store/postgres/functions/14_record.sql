@@ -4,68 +4,48 @@
 -- write that waited for a lock checks it again.
 
 CREATE OR REPLACE FUNCTION record(
-    at bigint, batch uuid, org_ids text[], job_ids uuid[], job_names text[], attempts integer[], kinds text[], percents integer[], steps text[],
-    replays boolean[], news_ends integer[], sizes bigint[], most_partials bigint[], keys text[], totals integer[], results uuid[], result_names text[], payloads text[],
-    refs text[], summaries text[], shown text[], codes text[], messages text[], metas text[], can_retry boolean[], hints text[],
-    delays bigint[], timeouts boolean[], thresholds text[], owns boolean[], deaths integer[], actors text[], bys text[],
-    most_lost integer, most_crashes integer, asked_again boolean
+    at bigint, batch uuid, writes attempt_write[], kinds text[], most_lost integer, most_crashes integer, asked_again boolean
 ) RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE
     now bigint;
-    written bigint[] := '{}';
-    ends ending[];
+    written integer[] := '{}';
     outcomes text[];
-    place bigint;
+    place integer;
     limit_reached text;
 BEGIN
     IF asked_again THEN
         -- Waits for the first try, if it is still running. A completed job shows its outcome by itself.
-        PERFORM lock_jobs(job_ids);
+        PERFORM lock_jobs(ARRAY(SELECT job FROM unnest(writes)));
         SELECT known.answers INTO outcomes FROM batches AS known WHERE batch_id = batch;
         IF outcomes IS NOT NULL THEN
             RETURN outcomes;
         END IF;
-    END IF;
-    -- Lock jobs first, in order, if several statements will write.
-    IF ('progress' = ANY (kinds))::integer + ('partial' = ANY (kinds))::integer + ('checkpoint' = ANY (kinds))::integer
-        + (kinds && '{completed, failed, retry, released, crashed, canceled}')::integer > 1 THEN
-        PERFORM lock_jobs(job_ids);
+    ELSIF cardinality(kinds) > 1 AND kinds && '{progress, partial, checkpoint}' THEN
+        -- Lock jobs first, in order, if several statements will write.
+        PERFORM lock_jobs(ARRAY(SELECT job FROM unnest(writes)));
     END IF;
     now := moment(at);
     IF 'checkpoint' = ANY (kinds) THEN
-        written := written || record_checkpoints(now, org_ids, job_ids, job_names, attempts, kinds, keys, totals, payloads);
+        written := written || record_checkpoints(now, writes);
     END IF;
-    SELECT array_agg(ROW(
-        one.place, org_id, job, attempt, kind, coalesce(actor, 'worker'), code, message, meta, retryable, hint, delay,
-        coalesce(timed_out, false), threshold, (kind = 'failed' AND code = 'worker_lost')::integer, deaths,
-        CASE kind WHEN 'crashed' THEN message END, own, by_whom, message, true, true,
-        result, result_name, payload, ref, summary, views)::ending ORDER BY one.place)
-    INTO ends
-    FROM unnest(org_ids, job_ids, attempts, kinds, codes, messages, metas, can_retry, hints, delays, timeouts, thresholds, owns,
-        deaths, actors, bys, results, result_names, payloads, refs, summaries, shown) WITH ORDINALITY
-        AS one (org_id, job, attempt, kind, code, message, meta, retryable, hint, delay, timed_out, threshold, own,
-            deaths, actor, by_whom, result, result_name, payload, ref, summary, views, place)
-    WHERE kind IN ('completed', 'failed', 'retry', 'released', 'crashed', 'canceled');
-    IF ends IS NOT NULL THEN
+    IF kinds && '{completed, failed, retry, released, crashed, canceled}' THEN
         IF kinds && '{retry, released, crashed}' THEN
-            ends := decide_ends(ends, most_lost, most_crashes);
+            writes := decide_ends(writes, most_lost, most_crashes);
         END IF;
-        written := written || write_ends(now, ends);
+        written := written || write_ends(now, writes);
     END IF;
     IF 'progress' = ANY (kinds) THEN
-        written := written || record_progress(now, org_ids, job_ids, attempts, kinds, percents, steps, replays, news_ends);
+        written := written || record_progress(now, writes);
     END IF;
     IF 'partial' = ANY (kinds) THEN
-        written := written || record_partials(
-            now, org_ids, job_ids, attempts, kinds, percents, steps, replays, news_ends, sizes, most_partials, results,
-            result_names, payloads, refs, summaries, shown);
+        written := written || record_partials(now, writes);
     END IF;
-    outcomes := array_fill('false'::text, ARRAY[cardinality(org_ids)]);
+    outcomes := array_fill('false'::text, ARRAY[cardinality(writes)]);
     FOREACH place IN ARRAY written LOOP
         outcomes[place] := 'true';
     END LOOP;
     IF kinds && '{progress, partial}' THEN
-        FOR place, limit_reached IN SELECT * FROM limits_reached(org_ids, job_ids, kinds) LOOP
+        FOR place, limit_reached IN SELECT * FROM limits_reached(writes) LOOP
             outcomes[place] := CASE outcomes[place] WHEN 'true' THEN limit_reached ELSE outcomes[place] END;
         END LOOP;
     END IF;
@@ -76,34 +56,28 @@ BEGIN
 END $$;
 
 -- The limits that jobs of a batch have reached.
--- query: limits_reached(org_ids text[], job_ids uuid[], kinds text[]) RETURNS TABLE (place bigint, limit_reached text)
+-- query: limits_reached(writes attempt_write[]) RETURNS TABLE (place integer, limit_reached text)
 SELECT one.place, job.limit_reached
-FROM unnest(org_ids, job_ids, kinds) WITH ORDINALITY AS one (org_id, job, kind, place)
-JOIN job_rows AS job ON job.org_id = one.org_id AND job.job = one.job
+FROM unnest(writes) AS one JOIN job_rows AS job ON job.org_id = one.org_id AND job.job = one.job
 WHERE one.kind IN ('progress', 'partial') AND job.limit_reached IS NOT NULL;
 
 -- The places of a kind that were written, or that found nothing to change while the attempt holds its lease.
-CREATE OR REPLACE FUNCTION written_or_unchanged(
-    now bigint, org_ids text[], job_ids uuid[], attempts integer[], kinds text[], wanted text, written bigint[]
-) RETURNS bigint[] LANGUAGE plpgsql STABLE AS $$
+CREATE OR REPLACE FUNCTION written_or_unchanged(now bigint, writes attempt_write[], wanted text, written integer[]) RETURNS integer[]
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    IF cardinality(written) = (SELECT count(*) FROM unnest(kinds) AS kind WHERE kind = wanted) THEN
+    IF cardinality(written) = (SELECT count(*) FROM unnest(writes) AS one WHERE one.kind = wanted) THEN
         RETURN written;
     END IF;
     RETURN coalesce(written, '{}') || ARRAY(
-        SELECT place FROM unnest(org_ids, job_ids, attempts, kinds) WITH ORDINALITY AS one (org_id, job, attempt, kind, place)
-        JOIN job_rows AS job ON job.job = one.job AND job.org_id = one.org_id
+        SELECT place FROM unnest(writes) AS one JOIN job_rows AS job ON job.job = one.job AND job.org_id = one.org_id
         WHERE one.kind = wanted AND job.attempt = one.attempt AND job.lease_expires_at > now);
 END $$;
 
 -- Progress that changes neither percent nor step writes nothing. The pace is measured from where the attempt began to compute:
 -- without stored chunks and without the progress of earlier attempts. The last event that fits into the log says so.
-CREATE OR REPLACE FUNCTION record_progress(
-    now bigint, org_ids text[], job_ids uuid[], attempts integer[], kinds text[], percents integer[], steps text[], replays boolean[],
-    news_ends integer[]
-) RETURNS bigint[] LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION record_progress(now bigint, writes attempt_write[]) RETURNS integer[] LANGUAGE plpgsql AS $$
 DECLARE
-    places bigint[];
+    places integer[];
 BEGIN
     WITH changed AS (
         UPDATE job_rows AS jobs SET
@@ -116,8 +90,7 @@ BEGIN
                 THEN greatest(new.percent, progress_percent) ELSE paced_percent END,
             event_seq = event_seq + 1,
             updated_at = now
-        FROM unnest(org_ids, job_ids, attempts, kinds, percents, steps, replays, news_ends) WITH ORDINALITY
-            AS new (org_id, job, attempt, kind, percent, step, replayed, news_end, place)
+        FROM unnest(writes) AS new
         WHERE new.kind = 'progress' AND jobs.job = new.job AND jobs.org_id = new.org_id
           AND (new.percent > progress_percent OR new.step <> coalesce(jobs.step, ''))
           AND jobs.limit_reached IS DISTINCT FROM 'events'
@@ -130,7 +103,7 @@ BEGIN
             || CASE limit_reached WHEN 'events' THEN ',"limit":"events"}' ELSE '}' END
         FROM changed)
     SELECT array_agg(place) INTO places FROM changed;
-    RETURN written_or_unchanged(now, org_ids, job_ids, attempts, kinds, 'progress', places);
+    RETURN written_or_unchanged(now, writes, 'progress', places);
 END $$;
 
 -- Whether a partial still fits into the log and the size limit of its job.
@@ -141,12 +114,9 @@ $$;
 
 -- A worker repeats a partial after a failed commit: an existing snapshot changes nothing. The first partial beyond the limit is
 -- written as progress with that limit; later ones change nothing.
-CREATE OR REPLACE FUNCTION record_partials(
-    now bigint, org_ids text[], job_ids uuid[], attempts integer[], kinds text[], percents integer[], steps text[],
-    replays boolean[], news_ends integer[], sizes bigint[], most_partials bigint[], results uuid[], result_names text[], payloads text[], refs text[], summaries text[], shown text[]
-) RETURNS bigint[] LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION record_partials(now bigint, writes attempt_write[]) RETURNS integer[] LANGUAGE plpgsql AS $$
 DECLARE
-    places bigint[];
+    places integer[];
     orgs text[];
     ids uuid[];
     seqs integer[];
@@ -175,11 +145,7 @@ BEGIN
                 THEN greatest(new.percent, progress_percent) ELSE paced_percent END,
             event_seq = event_seq + 1,
             updated_at = now
-        FROM unnest(
-            org_ids, job_ids, attempts, kinds, percents, steps, replays, news_ends, sizes, most_partials, results, result_names, payloads,
-            refs, summaries, shown) WITH ORDINALITY
-            AS new (org_id, job, attempt, kind, percent, step, replayed, news_end, size, most_bytes, result, result_name, payload, ref,
-                summary, views, place)
+        FROM unnest(writes) AS new
         WHERE new.kind = 'partial' AND jobs.job = new.job AND jobs.org_id = new.org_id
           AND jobs.attempt = new.attempt AND jobs.status IN ('running', 'partial') AND jobs.lease_expires_at > now
           AND (jobs.partial_count = 0 OR NOT EXISTS (
@@ -187,10 +153,10 @@ BEGIN
               WHERE shown.result = new.result AND shown.job = new.job AND shown.org_id = new.org_id))
           AND jobs.limit_reached IS NULL
         RETURNING jobs.org_id, jobs.job, jobs.job_name, jobs.event_seq, jobs.progress_percent, jobs.step, jobs.partial_count,
-            jobs.limit_reached, new.result, new.result_name, new.payload, new.ref, new.summary, new.views, new.place),
+            jobs.limit_reached, new.result, new.result_name, new.payload, new.payload_ref, new.summary, new.views, new.place),
     kept AS (
         INSERT INTO result_rows (org_id, result, result_name, job, result_kind, result_seq, schema_version, payload_ref, created_at, summary_json, payload, views)
-        SELECT org_id, result, result_name, job, 'partial', partial_count, 1, ref, now, summary, payload, views
+        SELECT org_id, result, result_name, job, 'partial', partial_count, 1, payload_ref, now, summary, payload, views
         FROM changed WHERE limit_reached IS NULL),
     written_events AS (
         INSERT INTO event_rows (org_id, job, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, feed_mark)
@@ -204,27 +170,21 @@ BEGIN
     IF places IS NOT NULL THEN
         PERFORM insert_messages(orgs, ids, seqs);
     END IF;
-    RETURN written_or_unchanged(now, org_ids, job_ids, attempts, kinds, 'partial', places);
+    RETURN written_or_unchanged(now, writes, 'partial', places);
 END $$;
 
 -- The first value of a chunk wins. A checkpoint writes no event.
-CREATE OR REPLACE FUNCTION record_checkpoints(
-    now bigint, org_ids text[], job_ids uuid[], job_names text[], attempts integer[], kinds text[], keys text[], totals integer[],
-    payloads text[]
-) RETURNS bigint[] LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION record_checkpoints(now bigint, writes attempt_write[]) RETURNS integer[] LANGUAGE plpgsql AS $$
 DECLARE
-    places bigint[];
+    places integer[];
 BEGIN
     -- A shared lock suffices: a checkpoint changes nothing that other writers read.
     SELECT array_agg(place) INTO places FROM (
-        SELECT one.place FROM unnest(org_ids, job_ids, attempts, kinds) WITH ORDINALITY AS one (org_id, job, attempt, kind, place)
-        JOIN job_rows AS job ON job.job = one.job AND job.org_id = one.org_id
+        SELECT one.place FROM unnest(writes) AS one JOIN job_rows AS job ON job.job = one.job AND job.org_id = one.org_id
         WHERE one.kind = 'checkpoint' AND job.attempt = one.attempt AND job.lease_expires_at > now
         ORDER BY job.job FOR SHARE OF job) AS held_ones;
     INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at, total)
-    SELECT org_id, coalesce(job_name, job::text), key, payload, now, total
-    FROM unnest(org_ids, job_ids, job_names, keys, payloads, totals) WITH ORDINALITY
-        AS one (org_id, job, job_name, key, payload, total, place)
+    SELECT org_id, coalesce(job_name, job::text), chunk_key, payload, now, total FROM unnest(writes)
     WHERE place = ANY (places)
     ON CONFLICT DO NOTHING;
     RETURN coalesce(places, '{}');

@@ -11,7 +11,7 @@ DECLARE
     orgs text[];
     late uuid;
     hit job_rows;
-    one ending;
+    one attempt_write;
 BEGIN
     WITH overdue AS MATERIALIZED (
         SELECT job.job, job.org_id, coalesce(job.job_name, job.job::text) AS id FROM job_rows AS job
@@ -35,7 +35,7 @@ BEGIN
                 hit.lease_expires_at, hit.deadline_at + grace, hit.cancel_requested_at + cancel_grace) > now;
             one := overdue_end(now, hit, retry_base, retry_cap, most_lost);
             IF cardinality(write_ends(now, ARRAY[one])) > 0 THEN
-                RETURN QUERY SELECT one.org_id, coalesce(hit.job_name, hit.job::text), one.outcome;
+                RETURN QUERY SELECT one.org_id, coalesce(hit.job_name, hit.job::text), one.kind;
             END IF;
         EXCEPTION WHEN integrity_constraint_violation OR data_exception OR raise_exception THEN
             RAISE WARNING 'the job % cannot be swept: %', late, SQLERRM;
@@ -44,21 +44,20 @@ BEGIN
 END $$;
 
 -- Decides the outcome of an overdue attempt: canceled, retried, lost or failed.
-CREATE OR REPLACE FUNCTION overdue_end(now bigint, found_job job_rows, retry_base float8, retry_cap float8, most_lost integer) RETURNS ending
+CREATE OR REPLACE FUNCTION overdue_end(now bigint, found_job job_rows, retry_base float8, retry_cap float8, most_lost integer) RETURNS attempt_write
 LANGUAGE plpgsql AS $$
 DECLARE
-    one ending;
+    one attempt_write;
 BEGIN
     one.place := 1;
     one.org_id := found_job.org_id;
     one.job := found_job.job;
     one.attempt := found_job.attempt;
-    one.fenced := false;
-    one.leased := true;
+    one.unfenced := true;
     one.actor := 'system';
     one.timed_out := false;
     IF found_job.cancel_requested_at IS NOT NULL THEN
-        one.outcome := 'canceled';
+        one.kind := 'canceled';
         one.canceled_by := 'system';
         one.reason := 'canceled while its worker was gone';
     ELSIF found_job.deadline_at <= now THEN
@@ -69,10 +68,10 @@ BEGIN
         one.meta := '{"threshold_seconds":' || one.threshold || ',"started_at":' || json_string(time_text(found_job.attempt_started_at))
             || ',"detected_at":' || json_string(time_text(now)) || ',"sentence":{"name":"timed_out","seconds":' || one.threshold || '}}';
         IF found_job.retry_count < found_job.max_retries THEN
-            one.outcome := 'retry';
+            one.kind := 'retry';
             one.delay := (random_fraction() * least(retry_cap, retry_base * power(2, least(found_job.retry_count, 60))) * 1000000)::bigint;
         ELSE
-            one.outcome := 'failed';
+            one.kind := 'failed';
             one.code := CASE WHEN found_job.max_retries > 0 THEN 'timeout_max_retries' ELSE 'timeout' END;
             one.retryable := true;
             one.hint := 'retry_with_backoff';
@@ -80,7 +79,7 @@ BEGIN
     ELSIF found_job.lost_count + 1 >= most_lost THEN
         one := fail_lost(one, most_lost);
     ELSE
-        one.outcome := 'lost';
+        one.kind := 'lost';
         one.lost := 1;
     END IF;
     RETURN one;

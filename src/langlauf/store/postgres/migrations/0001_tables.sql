@@ -1,5 +1,5 @@
--- Tables and indexes. Views, functions, triggers and rights are in `functions/`, which is replaced as a whole whenever it
--- changes.
+-- Tables, indexes, and the types in which drivers send writes. Views, functions, triggers and rights are in `functions/`, which
+-- is replaced as a whole whenever it changes.
 --
 -- Times are microseconds since 1970 in UTC, by this database's clock. Names compare byte by byte, in any locale. Constraints
 -- repeat the invariants of the state machine. There are no foreign keys: their checks would cost more than all else; each
@@ -565,4 +565,106 @@ CREATE TABLE installed (
     only_row integer PRIMARY KEY CHECK (only_row = 1),
     digest   text NOT NULL,
     release  text NOT NULL
+);
+
+-- Writes as drivers send them: a batch is an array of one of these types, which the database reads several times as fast as an
+-- array per field. Drivers name the fields that they set; the others are NULL, also those that a later version adds.
+
+-- A submission.
+CREATE TYPE new_job AS (
+    org_id                text,
+    job                   uuid,
+    job_name              text,
+    analysis              text,
+    priority_class        text,
+    payload_hash          bytea,
+    payload_ref           text,
+    input                 text,
+    timeout_seconds       float8,
+    max_retries           integer,
+    trace                 uuid,
+    trace_name            text,
+    request               uuid,
+    request_name          text,
+    requested_by_user_id  text,
+    api_key_id            text,
+    tool_client           text,
+    estimated_seconds     float8,
+    retry_of              text,
+    based_on              text,
+    traceparent           text,
+    tracestate            text,
+    label                 text,
+    run_at                bigint,
+    start_by              bigint,
+    schedule              text,
+    planned_at            bigint,
+    idempotency_key       text,
+    refuse_duplicate      boolean,
+    -- the job whose chunks it starts with
+    resume_from           text,
+    -- the limits of the queue
+    most_of_org           bigint,
+    most_of_all           bigint,
+    most_of_analysis      bigint,
+    -- whether others may have its result; and of which version and age it may have another's, under which id
+    reusable              integer,
+    reuse_version         text,
+    reuse_age             bigint,
+    reuse_result          uuid
+);
+
+-- A subscription of a submission, which is named by its place in the batch.
+CREATE TYPE new_subscription AS (
+    place    integer,
+    channel  text,
+    target   text,
+    lane     text,
+    language text
+);
+
+-- A write of an attempt: progress, partial, checkpoint, or its end. Which fields are set depends on the kind.
+CREATE TYPE attempt_write AS (
+    place        integer,
+    org_id       text,
+    job          uuid,
+    job_name     text,
+    attempt      integer,
+    -- progress, partial, checkpoint, completed, failed, retry, lost, released or canceled; crashed is decided before it is written
+    kind         text,
+    percent      integer,
+    step         text,
+    replayed     boolean,
+    -- the number of the last event that is no end, and the bytes of this and of all partials
+    news_end     integer,
+    size         bigint,
+    most_bytes   bigint,
+    chunk_key    text,
+    total        integer,
+    result       uuid,
+    result_name  text,
+    payload      text,
+    payload_ref  text,
+    summary      text,
+    views        text,
+    -- of an end; NULL is the worker
+    actor        text,
+    code         text,
+    message      text,
+    meta         text,
+    retryable    boolean,
+    hint         text,
+    delay        bigint,
+    timed_out    boolean,
+    -- of the timeout event
+    threshold    text,
+    lost         integer,
+    crashed      integer,
+    crash        text,
+    own          boolean,
+    canceled_by  text,
+    reason       text,
+    -- whether it need not hold its lease, and whether it has none
+    unfenced     boolean,
+    unleased     boolean
 );
