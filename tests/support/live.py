@@ -23,22 +23,41 @@ class Gates:
     """Named gates: an analysis waits at one until the test opens it."""
 
     def __init__(self) -> None:
-        self._reached: defaultdict[str, threading.Event] = defaultdict(threading.Event)
-        self._open: defaultdict[str, threading.Event] = defaultdict(threading.Event)
+        #: guards the rest: tests and servers use the gates from different threads
+        self._changed = threading.Condition()
+        self._reached: set[str] = set()
+        self._open: set[str] = set()
+        self._waiting: set[tuple[str, asyncio.AbstractEventLoop, asyncio.Event]] = set()
 
     async def wait(self, name: str) -> None:
         """Mark the gate as reached, and wait until it is open. Called by an analysis."""
-        self._reached[name].set()
-        while not self._open[name].is_set():  # noqa: ASYNC110 - it is opened from another thread
-            await asyncio.sleep(0.005)
+        opened = asyncio.Event()
+        waiter = (name, asyncio.get_running_loop(), opened)
+        with self._changed:
+            self._reached.add(name)
+            self._changed.notify_all()
+            if name in self._open:
+                return
+            self._waiting.add(waiter)
+        try:
+            await opened.wait()
+        finally:
+            with self._changed:
+                self._waiting.discard(waiter)
 
     def wait_until_reached(self, name: str) -> None:
         """Block until an analysis waits at the gate. Called by a test."""
-        assert self._reached[name].wait(PATIENCE), f"no analysis came to the gate {name}"
+        with self._changed:
+            reached = self._changed.wait_for(lambda: name in self._reached, PATIENCE)
+        assert reached, f"no analysis came to the gate {name}"
 
     def open(self, name: str) -> None:
         """Open the gate. Called by a test."""
-        self._open[name].set()
+        with self._changed:
+            self._open.add(name)
+            for waiting_at, loop, opened in self._waiting:
+                if waiting_at == name:
+                    loop.call_soon_threadsafe(opened.set)
 
 
 GATES = Gates()
