@@ -44,7 +44,7 @@ def redact(text: str) -> str:
     """Return the text with everything masked that looks like a secret. Idempotent."""
     low = text.lower()
     for shape in dict.fromkeys([shape for sign, shape in _SIGNS if sign in low]):
-        text = shape.pattern.sub(shape.replacement, text)
+        text = shape.mask(text)
     return mask_named_values(text)
 
 

@@ -8,7 +8,7 @@ So the time is linear in the length of the text.
 import re
 from typing import NamedTuple
 
-from langlauf.domain.secret_patterns import MASK, NAME, SIGNS, Family, family_of, is_about
+from langlauf.domain.secret_patterns import MASK, NAME, SIGNS, Family, compiled, family_of, is_about
 
 #: The characters of a value that decide.
 _LOOKED_AT = 128
@@ -122,7 +122,8 @@ def mask_named_values(text: str) -> str:
         return text
     parts: list[str] = []
     done = at = 0
-    while (found := NAME.search(low, at)) is not None:
+    name = compiled(NAME)
+    while (found := name.search(low, at)) is not None:
         at = found.end()
         named = _named(text, low, found)
         if named is None or not _is_secret(text, named):
