@@ -1,5 +1,6 @@
 """What tests of several folders share: the two tiers, time limits, what a machine lacks, and servers."""
 
+import gc
 import os
 from collections import Counter
 from collections.abc import Generator, Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 import httpcore2
 import hypothesis
 import pytest
+from hypothesis.internal.conjecture import providers
 
 from langlauf.clock import new_id
 from tests.long import TEST_IDS, is_all_long, is_long
@@ -24,6 +26,10 @@ LIMIT, LONG_LIMIT = 120, 900
 
 # Every new HTTP client loads all certificates of the system, which takes longer than most tests: once is enough.
 httpcore2.default_ssl_context = cache(httpcore2.default_ssl_context)
+# Hypothesis would read all source and tests in every runner, for constants to draw. With a fixed seed, an example would
+# then also depend on code that has nothing to do with its test, and on which tests ran before in the same process.
+if not ALL:
+    providers._get_local_constants = lambda: providers._local_constants
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -46,6 +52,17 @@ def pytest_configure(config: pytest.Config) -> None:
         suppress_health_check=[hypothesis.HealthCheck.too_slow],
     )
     hypothesis.settings.load_profile("langlauf")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without looking for garbage: what is made stays for the run, and no later search visits it either."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_report_header() -> list[str]:

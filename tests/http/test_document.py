@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,12 @@ from langlauf.bundled import app as bundled
 from langlauf.problems import JOB_TITLES, TITLES
 from tests.support.live import GATES, Live, live, sample_app
 
-DOCUMENTS = {"bundled": build_document(bundled.registry), "sample": build_document(sample_app().registry)}
+NAMES = ("bundled", "sample")
+
+
+@cache
+def _document(name: str) -> dict[str, Any]:
+    return build_document((bundled if name == "bundled" else sample_app()).registry)
 
 
 def _walk(value: Any, path: str = "#") -> Iterator[tuple[str, Any]]:
@@ -43,10 +49,10 @@ def _validator(document: dict[str, Any], schema: dict[str, Any]) -> jsonschema_r
     return jsonschema_rs.Draft202012Validator(whole, validate_formats=True)
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_document_is_valid_openapi(name: str) -> None:
     """By the meta-schema of OpenAPI 3.1; and every schema is JSON Schema 2020-12."""
-    document = DOCUMENTS[name]
+    document = _document(name)
     assert document["openapi"] == "3.1.1"
     from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
@@ -55,10 +61,10 @@ def test_the_document_is_valid_openapi(name: str) -> None:
         jsonschema_rs.meta.validate({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_reference_leads_somewhere_and_nothing_shared_is_unused(name: str) -> None:
     """Components are there because something points to them; what any address may answer is there for people."""
-    document = DOCUMENTS[name]
+    document = _document(name)
     refs = {value for path, value in _walk(document) if path.endswith("/$ref")}
     for ref in refs:
         assert _resolve(document, ref) is not None
@@ -74,13 +80,13 @@ def test_every_reference_leads_somewhere_and_nothing_shared_is_unused(name: str)
 
 def test_operation_ids_are_those_of_the_table() -> None:
     """Clients are generated from them: they are unique, and as stable as the table."""
-    ids = [operation["operationId"] for _, _, operation in _operations(DOCUMENTS["bundled"])]
+    ids = [operation["operationId"] for _, _, operation in _operations(_document("bundled"))]
     assert ids == list(dict.fromkeys(ids)) == [operation.name for operation in OPERATIONS]
 
 
 def test_every_operation_says_what_it_needs_and_how_it_can_end() -> None:
     """A scope or nobody is asked; problems for what can go wrong; the id of the request on every answer."""
-    document = DOCUMENTS["bundled"]
+    document = _document("bundled")
     for path, _, operation in _operations(document):
         assert ("x-scope" in operation) != (operation.get("security") == []), path
         assert "500" in operation["responses"]
@@ -99,17 +105,17 @@ def test_every_operation_says_what_it_needs_and_how_it_can_end() -> None:
 
 def test_every_code_has_its_schema() -> None:
     """With the address of its page and its title; statuses are those of the operations."""
-    schemas = DOCUMENTS["bundled"]["components"]["schemas"]
+    schemas = _document("bundled")["components"]["schemas"]
     for code, title in {**TITLES, **JOB_TITLES}.items():
         name = "".join(word.capitalize() for word in code.split("_")) + "Problem"
         assert schemas[name]["properties"]["title"] == {"const": title}
         assert re.search(schemas[name]["properties"]["type"]["pattern"], f"/problems/{code}")
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("name", NAMES)
 def test_links_lead_to_operations_and_their_parameters(name: str) -> None:
     """From a submission to the job's status, log, snapshots and stopping; from a result to its job."""
-    document = DOCUMENTS[name]
+    document = _document(name)
     known = {operation["operationId"]: operation for _, _, operation in _operations(document)}
     accepted = document["paths"]["/analyze"]["post"]["responses"]["202"]["links"]
     assert {"status", "results", "cancel"} <= set(accepted)
@@ -127,10 +133,10 @@ def _examples(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], A
                 yield f"{path}/{name}", value["schema"], example["value"]
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_example_fits_its_schema(name: str) -> None:
     """Those of requests, of answers and of the webhook; every JSON answer has one."""
-    document, found = DOCUMENTS[name], set()
+    document, found = _document(name), set()
     for path, schema, value in _examples(document):
         found.add(path)
         assert [error.message for error in _validator(document, schema).iter_errors(value)] == [], path
@@ -167,12 +173,12 @@ def test_the_server_of_the_document_is_where_it_was_read(tmp_path: Path) -> None
         document = server.http.get("/openapi.json").json()
     assert document["servers"] == [{"url": "https://jobs.example/api"}]
     assert {} not in document["security"]
-    assert {} in DOCUMENTS["bundled"]["security"]
+    assert {} in _document("bundled")["security"]
 
 
 def test_whatever_shows_who_calls_is_described() -> None:
     """A token in the address is a way in where it is a parameter, and nowhere else."""
-    document = DOCUMENTS["bundled"]
+    document = _document("bundled")
     for path, method, operation in _operations(document):
         ways = operation["security"] if "security" in operation else document["security"]
         by_token = {"token": []} in ways
@@ -183,7 +189,7 @@ def test_whatever_shows_who_calls_is_described() -> None:
 
 def test_the_headers_that_a_job_keeps_are_described() -> None:
     """Where a job is made, the trace and the person it belongs to can be named."""
-    made = [one for _, _, one in _operations(DOCUMENTS["bundled"]) if one["operationId"] in ("analyze", "retryJob")]
+    made = [one for _, _, one in _operations(_document("bundled")) if one["operationId"] in ("analyze", "retryJob")]
     for operation in made:
         named = {one["name"] for one in operation["parameters"] if one["in"] == "header"}
         assert {"X-User-Id", "traceparent", "tracestate", "Idempotency-Key"} <= named
@@ -191,11 +197,11 @@ def test_the_headers_that_a_job_keeps_are_described() -> None:
 
 def test_the_webhook_is_described_where_it_is_asked_for(server: Live) -> None:
     """The callback stands at the submission, with the types that go out; the address of one is checked there."""
-    callbacks = DOCUMENTS["bundled"]["paths"]["/analyze"]["post"]["callbacks"]
+    callbacks = _document("bundled")["paths"]["/analyze"]["post"]["callbacks"]
     called = callbacks["webhook"]["{$request.body#/options/async_mode/notify/webhook}"]["post"]
     assert "Standard Webhooks" in called["description"]
     body = {"query": "x", "options": {"async_mode": {"notify": {"webhook": "https://127.0.0.1/x"}}}}
     assert server.http.post("/analyze", json=body).status_code == 400
-    types = DOCUMENTS["bundled"]["components"]["schemas"]["OutboundType"]["enum"]
+    types = _document("bundled")["components"]["schemas"]["OutboundType"]["enum"]
     assert types == sorted(f"api.analyze.job.{word}" for word in (
         "queued", "started", "partial", "completed", "failed", "canceled"))  # fmt: skip
