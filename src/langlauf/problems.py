@@ -5,7 +5,6 @@ from http import HTTPStatus
 from typing import Any, Literal
 
 import msgspec
-from starlette.responses import Response
 
 #: Headers that select a response, for caches in between.
 VARY = "Authorization, X-API-Key, Cookie, X-Org-Id, X-Tenant-Id, Accept, Prefer"
@@ -142,20 +141,3 @@ def title_of(code: str, status: int) -> str:
 def phrase_of(status: int) -> str:
     """Return the reason phrase of a status, the same in every version of Python."""
     return _PHRASES.get(status) or HTTPStatus(status).phrase
-
-
-def problem_response(problem: Problem, request_id: str, base: str) -> Response:
-    """Return the response for a problem. It is never cached. `base` is the root URL of the application."""
-    body = {
-        "type": type_of(problem.code, base),
-        "title": title_of(problem.code, problem.status),
-        "status": problem.status,
-        "detail": problem.message,
-        "ok": False,
-        "error": problem.code,
-        "message": problem.message,
-        "request_id": request_id,
-        **problem.members,
-    }
-    headers = {"Cache-Control": "no-store", "Vary": VARY, **problem.headers}
-    return Response(msgspec.json.encode(body), problem.status, headers=headers, media_type="application/problem+json")

@@ -15,7 +15,7 @@ from tests.support.processes import eventually
 
 _PROGRAM = """
 import gc
-from langlauf.cli.process import freeze_garbage
+from langlauf.cli.interpreter import freeze_garbage
 
 freeze_garbage()
 largest, kept = [], []

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import httpx2
 import pytest
 
 from tests.support.processes import alive, eventually, worker_processes
-from tests.support.server import ServerProcess, serving
+from tests.support.server import ServerProcess, environment, serving
 
 _APP = "tests.worker.dying_app:app"
 #: Leases are long: what is lost is started again at once all the same.
@@ -128,3 +130,12 @@ def test_a_worker_that_cannot_start_stops_the_program(tmp_path: Path) -> None:
         serving(tmp_path / "s.db", app=f"{_APP[:-3]}lost"),
     ):
         pass
+
+
+def test_processes_of_jobs_load_neither_commands_nor_stores_nor_http() -> None:
+    """They start in half the time of the server that starts them."""
+    programs = "langlauf.cli.worker_process, langlauf.worker.processes.child"
+    others = {"click", "starlette", "apsw", "jinja2", "langlauf.bootstrap", "langlauf.api", "langlauf.store"}
+    code = f"import sys, langlauf.app, {programs}; print(sorted({others} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

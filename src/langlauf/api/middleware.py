@@ -25,8 +25,9 @@ from langlauf.domain.errors import (
     ResponseMemoryFull,
     StoreUnavailable,
 )
-from langlauf.problems import Problem, bad_request, not_found, problem_response, unauthorized
+from langlauf.problems import Problem, bad_request, not_found, unauthorized
 from langlauf.server.asgi import response_memory_full, root_url
+from langlauf.server.problem_response import problem_response
 from langlauf.telemetry.log import LogEvent, log_event, log_store_failure
 from langlauf.telemetry.metrics import REQUESTS
 

@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import msgspec
-from starlette.requests import Request
 
 from langlauf.clock import new_id, new_trace_id
 from langlauf.domain.access import ALL_SCOPES, CAPABILITY_ISSUER, Grant, Scope
@@ -16,6 +16,9 @@ from langlauf.domain.provenance import Trace, read_trace
 from langlauf.domain.ssrf import Network, is_loopback
 from langlauf.problems import bad_request, forbidden
 from langlauf.settings import Settings
+
+if TYPE_CHECKING:  # a process that only runs analyses does not load the library
+    from starlette.requests import Request
 
 DEFAULT_ORG = "default-org"
 _NAME = re.compile(r"^[A-Za-z0-9_.:-]{1,128}$", re.ASCII)
@@ -76,7 +79,7 @@ def request_id_from(header: str | None) -> str:
     return header if header and is_valid_name(header) else new_id()
 
 
-def caller_of(request: Request, grant: Grant) -> Caller:
+def caller_of(request: "Request", grant: Grant) -> Caller:
     """Return the caller of a request. Its org is the key's; a header names it only where the grant is for any org."""
     named = _org_named(request)
     if grant.issuer != CAPABILITY_ISSUER and grant.org_id is not None and named not in (None, grant.org_id):
@@ -98,7 +101,7 @@ def caller_of(request: Request, grant: Grant) -> Caller:
     )
 
 
-def _org_named(request: Request) -> str | None:
+def _org_named(request: "Request") -> str | None:
     org = _name_header(request, "x-org-id")
     alias = _name_header(request, "x-tenant-id")
     if org is not None and alias is not None and org != alias:
@@ -106,7 +109,7 @@ def _org_named(request: Request) -> str | None:
     return org or alias
 
 
-def _name_header(request: Request, name: str) -> str | None:
+def _name_header(request: "Request", name: str) -> str | None:
     values = request.headers.getlist(name)
     if not values:
         return None
@@ -196,7 +199,7 @@ def allowed_hosts(settings: Settings) -> frozenset[str]:
     return frozenset({_LOCAL_HOSTS, settings.host.lower(), public or _LOCAL_HOSTS})
 
 
-def check_host(request: Request) -> None:
+def check_host(request: "Request") -> None:
     """Raise 403 where `Host` is not an allowed name."""
     names: frozenset[str] | None = request.scope.get(ALLOWED_HOSTS)
     host = request.headers.get("host")
@@ -209,7 +212,7 @@ def check_host(request: Request) -> None:
     )
 
 
-def serves_this_machine(request: Request, settings: Settings) -> bool:
+def serves_this_machine(request: "Request", settings: Settings) -> bool:
     """Whether only people on this machine can reach our server: a loopback bind, known names, no public URL.
 
     A program that Langlauf is mounted in may listen anywhere.

@@ -12,8 +12,8 @@ import uvloop
 from langlauf.app import Langlauf
 from langlauf.auth.rates import SharedMemory
 from langlauf.cli.api_supervisor import ApiServing, ScrapeRequest, ScrapeText, StartApi, ToApiProcess
+from langlauf.cli.interpreter import SWITCH_SECONDS
 from langlauf.cli.options import CommandError
-from langlauf.cli.process import SWITCH_SECONDS
 from langlauf.cli.serve import prepare, serve_until_stopped
 from langlauf.cli.worker_process import die_with_parent
 from langlauf.domain.errors import LanglaufError

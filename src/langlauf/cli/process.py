@@ -1,4 +1,4 @@
-"""The process of `serve` and `worker`: interpreter tuning, signals, shutdown.
+"""The process of `serve` and `worker`: signals and shutdown.
 
 The first signal drains: no new attempt starts, running ones may finish within the grace period. The second ends the
 grace period: running attempts are released now. The third ends the process at once, as `kill -9` would; its jobs
@@ -6,13 +6,11 @@ continue elsewhere when their leases expire. Threads and coroutines that do not 
 """
 
 import asyncio
-import gc
 import os
 import signal
 import sys
-import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from types import FrameType
 from typing import Any
 
@@ -20,6 +18,7 @@ import uvloop
 
 from langlauf.app import Langlauf
 from langlauf.bootstrap import Runtime
+from langlauf.cli.interpreter import SWITCH_SECONDS, exit_soon
 from langlauf.cli.options import CommandError, errors_end_command
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -81,37 +80,3 @@ def handle_signals(*steps: Callable[[], None]) -> Iterator[None]:
     finally:
         for name in _SIGNALS:  # the process is about to end: further signals change nothing
             signal.signal(name, signal.SIG_IGN)
-
-
-#: For threads and coroutines of analyses to end, after their attempts were released.
-_EXIT_SECONDS = 2.0
-#: The writer thread releases the interpreter lock at every statement. With Python's 5 ms it would wait that long for
-#: each of them while the event loop is busy, and a batch of a hundred would take seconds.
-SWITCH_SECONDS = 0.00001
-#: A collection stops all threads, for about a millisecond per thousand new objects in a flood of connections. So each
-#: takes a few, and one of all objects, which takes longest, is rare.
-_GC_THRESHOLDS = (1_000, 10, 50)
-
-
-def freeze_garbage() -> None:
-    """Exclude loaded objects from garbage collection, which otherwise takes a tenth of the time of requests."""
-    gc.freeze()
-    gc.set_threshold(*_GC_THRESHOLDS)
-
-
-def exit_soon(exit_code: int) -> None:
-    """End the process after a short delay, even if threads still run."""
-
-    def end() -> None:
-        with suppress(OSError):
-            print(  # noqa: T201 - the logging may be closed by now
-                "langlauf: threads or coroutines of analyses did not end; exiting without them",
-                file=sys.stderr,
-                flush=True,
-            )
-            sys.stdout.flush()
-        os._exit(exit_code)
-
-    timer = threading.Timer(_EXIT_SECONDS, end)
-    timer.daemon = True
-    timer.start()

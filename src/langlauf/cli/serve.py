@@ -20,8 +20,9 @@ from langlauf import app as application
 from langlauf.api.openapi.document import build_document
 from langlauf.app import Langlauf
 from langlauf.bootstrap import open_store
+from langlauf.cli.interpreter import freeze_garbage
 from langlauf.cli.options import CommandError, read_settings, server_options, worker_options
-from langlauf.cli.process import freeze_garbage, run, running_until_stopped
+from langlauf.cli.process import run, running_until_stopped
 from langlauf.domain.errors import LanglaufError
 from langlauf.domain.ssrf import is_loopback
 from langlauf.hints import Hints

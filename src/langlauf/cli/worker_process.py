@@ -13,7 +13,7 @@ import sys
 import uvloop
 
 from langlauf.app import load_app
-from langlauf.cli.process import SWITCH_SECONDS, exit_soon, freeze_garbage
+from langlauf.cli.interpreter import SWITCH_SECONDS, exit_soon, freeze_garbage
 from langlauf.clock import machine_time
 from langlauf.domain.errors import LanglaufError
 from langlauf.domain.instant import Instant

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp, Message, Scope
 
-from langlauf.problems import Problem, problem_response
+from langlauf.problems import Problem
 from langlauf.server.asgi import WATCH_CLIENT, root_url
+from langlauf.server.problem_response import problem_response
 
 if TYPE_CHECKING:
     from langlauf.server.connection import HttpConnection

@@ -1,0 +1,43 @@
+"""Tuning of the interpreter in every process of `serve` and `worker`, and its end.
+
+Apart from `process.py`: the processes that run jobs load neither the commands nor the stores.
+"""
+
+import gc
+import os
+import sys
+import threading
+from contextlib import suppress
+
+#: For threads and coroutines of analyses to end, after their attempts were released.
+_EXIT_SECONDS = 2.0
+#: The writer thread releases the interpreter lock at every statement. With Python's 5 ms it would wait that long for
+#: each of them while the event loop is busy, and a batch of a hundred would take seconds.
+SWITCH_SECONDS = 0.00001
+#: A collection stops all threads, for about a millisecond per thousand new objects in a flood of connections. So each
+#: takes a few, and one of all objects, which takes longest, is rare.
+_GC_THRESHOLDS = (1_000, 10, 50)
+
+
+def freeze_garbage() -> None:
+    """Exclude loaded objects from garbage collection, which otherwise takes a tenth of the time of requests."""
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
+
+
+def exit_soon(exit_code: int) -> None:
+    """End the process after a short delay, even if threads still run."""
+
+    def end() -> None:
+        with suppress(OSError):
+            print(  # noqa: T201 - the logging may be closed by now
+                "langlauf: threads or coroutines of analyses did not end; exiting without them",
+                file=sys.stderr,
+                flush=True,
+            )
+            sys.stdout.flush()
+        os._exit(exit_code)
+
+    timer = threading.Timer(_EXIT_SECONDS, end)
+    timer.daemon = True
+    timer.start()
