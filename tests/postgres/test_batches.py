@@ -6,7 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 from langlauf.clock import new_id
-from langlauf.domain.attempt import Progress
+from langlauf.domain.attempt import ClaimRequest, Progress
 from langlauf.domain.outcome import Completed, Released
 from langlauf.domain.read_models import QueueDepth
 from langlauf.hints import Hints
@@ -43,7 +43,8 @@ def test_repeated_submissions_are_accepted_once() -> None:
         batch = [new_job(clock, idempotency_key=f"k-{n}", max_waiting_org=3) for n in range(4)]
 
         async def ask(store: PostgresStore, *, again: bool) -> Any:
-            said = await store._connections["submit"].call("submit", clock.now(), *submit.parameters_of(batch), again)
+            values = (clock.now(), *submit.parameters_of(batch), None, again)
+            [(said, _)] = await store._connections["submit"].rows("submit", *values)
             return [words.replace("known", "accepted") for words in said]
 
         first = await ask(stores[0], again=False)
@@ -99,12 +100,14 @@ def test_a_repeated_claim_returns_the_same_jobs() -> None:
     async def scene(stores: list[PostgresStore], clock: SetClock) -> None:
         for _ in range(4):
             await accept(stores[0], clock)
-        lease_time = int(LEASE_SECONDS * 1_000_000)
-        values: tuple[Any, ...] = ("worker-1", 2, ["survey"], lease_time, 100, [], [], None, [], [])
+        request = ClaimRequest(
+            worker_id="worker-1", slots=2, analyses=("survey",), lease_seconds=LEASE_SECONDS, max_running=100
+        )
 
         async def ask(again: bool, claim_id: object) -> list[tuple[object, ...]]:
             connection = stores[again]._connections["claim"]
-            return sorted(tuple(row) for row in await connection.rows("claim", clock.now(), claim_id, *values, again))
+            wanted = {**record.request_of(request), "claim": claim_id}
+            return sorted(tuple(row) for row in await connection.rows("claim", clock.now(), wanted, again))
 
         claim_id = uuid4()
         first = await ask(False, claim_id)

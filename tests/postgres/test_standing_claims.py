@@ -56,7 +56,7 @@ def test_a_retry_returns_the_same_jobs(loss: Loss) -> None:
     left = [loss]
 
     def draw(query: str) -> Loss | None:
-        return left.pop() if left and "take_claim_turn" in query else None
+        return left.pop() if left and "submit(" in query else None
 
     async def main(url: str) -> None:
         clock = SetClock()

@@ -13,6 +13,7 @@ from typing import NamedTuple
 FUNCTIONS = (
     *(
         "submit",
+        "may_start",
         "lock_orgs",
         "lock_lanes",
         "free_slots",
@@ -123,6 +124,10 @@ ALONE: tuple[Mutant, ...] = (
     without("write_ends", "(new.unfenced OR jobs.lease_expires_at > now)", 15),
     without("record", "IF outcomes IS NOT NULL THEN RETURN outcomes;", 1, "IF FALSE THEN RETURN outcomes;"),
     without("submit", "IF asked_again THEN FOR hit", 3, "IF FALSE THEN FOR hit"),
+    without("may_start", "counted.waiting = 0", 7),
+    without("may_start", "wanted.most - counted.leased", 198, "wanted.slots"),
+    without("may_start", "analysis = ANY (wanted.known) AND run_at IS NULL", 848, "run_at IS NULL"),
+    without("may_start", "OR wanted.org_limit IS NOT NULL", 440, ""),
     without("submit", "jobs.finished_at IS NULL", 41),
     without("submit", "wish.refuse_duplicate AND outcomes[wish.ordinality] IS NULL", 26, "wish.refuse_duplicate"),
     without(
@@ -215,6 +220,7 @@ _IN_ORDER = "everybody locks in the same order, so that nobody waits in a circle
 _CROWDED = "only the first few lanes are looked at: those that have nothing to give would crowd out the others"
 _CHOSEN = "the jobs were chosen and locked in the same transaction, by the same conditions"
 _LEASED = "only a job that has started has a lease"
+_SCENE = "tests/store_contract/test_standing_claims.py has a scene in which it decides"
 
 #: Guards that only transactions at the same moment need, or behind which another one stands, with the reason.
 UNSEEN: Mapping[tuple[str, str], str] = {
@@ -266,7 +272,15 @@ UNSEEN: Mapping[tuple[str, str], str] = {
     ("lock_first_lanes", "mine.name AND waiting > 0"): _CROWDED,
     ("lock_more_lanes", "FOR UPDATE SKIP LOCKED"): _NOT_WAITING,
     ("lock_orgs", "ORDER BY org_id, analysis FOR UPDATE"): _TURNS,
+    ("lock_lanes", "ORDER BY org_id, analysis FOR UPDATE"): _TURNS,
     ("lock_lanes", "ON CONFLICT DO NOTHING"): _TURNS,
+    ("submit", "FROM lane_clock FOR UPDATE"): _TURNS,
+    ("may_start", "analysis = ANY (wanted.known) AND due_at <= now"): _SCENE,
+    ("may_start", "next_run_at <= now"): _SCENE,
+    ("may_start", "least(wanted.slots, "): _SCENE,
+    ("may_start", "run_at IS NULL AND start_by IS NULL AND reuse_version IS NULL"): _SCENE,
+    ("may_start", "clock.pauses = 0"): _SCENE,
+    ("may_start", "cardinality(wanted.limited) > 0"): _SCENE,
     ("submit", "ORDER BY org_id, idempotency_key ON CONFLICT DO NOTHING"): _TURNS,
     ("record_checkpoints", "ORDER BY job.job FOR SHARE OF job"): _TURNS,
     ("sweep", "AND job.deadline_at IS NOT NULL OFFSET 0 FOR NO KEY UPDATE SKIP LOCKED"): _AGAIN,

@@ -9,7 +9,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any, TypeVar
 from unittest.mock import patch
 
@@ -20,7 +20,7 @@ from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob
 from langlauf.domain.read_models import CancelRequest
 from langlauf.hints import Hints
-from langlauf.store.group_commit import Recording, rounds
+from langlauf.store.group_commit import Recording, StandingClaim, rounds
 from langlauf.store.postgres import record, submit
 from langlauf.store.postgres.connection import SESSION_SETTINGS, call_sql
 from langlauf.store.postgres.driver import PostgresStore
@@ -82,7 +82,6 @@ class OneConnection:
         answer = await self.connection.fetchval(statement, *values, False)
         if self.twice:
             again = await self.connection.fetchval(statement, *values, True)
-            again = [said.replace("known", "accepted") for said in again]
             if function == "record":  # that a job completed as it was told to is seen by the job, beyond the database
                 again = [
                     first if write["kind"] == "completed" else said
@@ -95,7 +94,9 @@ class OneConnection:
         """The same for rows."""
         statement = f"SELECT * FROM {call_sql(function, len(values) + 1)}"
         answer = list(await self.connection.fetch(statement, *values, False))
-        if self.twice:
+        if self.twice and function == "submit":
+            _same_submissions(answer[0], (await self.connection.fetch(statement, *values, True))[0])
+        elif self.twice:
             again = await self.connection.fetch(statement, *values, True)
             # What a claim canceled as too late is told once: it has no attempt.
             told = [tuple(row) for row in answer if row["attempt"]]
@@ -106,6 +107,19 @@ class OneConnection:
 def _same(function: str, first: Any, second: Any) -> None:
     if first != second:
         raise Disagreement(f"{function} answered {first!r}, and {second!r} when it was asked again")
+
+
+def _same_submissions(first: Any, second: Any) -> None:
+    """A retry knows the jobs of the first try, and finds those that it started or claimed."""
+    made = [said.replace("started", "accepted") for said in first["outcomes"]]
+    _same("submit", made, [said.replace("known", "accepted") for said in second["outcomes"]])
+    started = [said for said in first["outcomes"] if said.startswith("started")]
+    claimed = [tuple(row) for row in first["claims"] or () if row["attempt"]]
+    found = [tuple(row) for row in second["claims"] or () if row["attempt"]]
+    if started:
+        _same("submit", len(started), len(found))
+    elif first["claims"] is not None:
+        _same("submit", sorted(claimed), sorted(found))
 
 
 class PostgresWorld:
@@ -174,13 +188,27 @@ class PostgresWorld:
         await transaction.start()
         try:
             answers: list[Any] = []
-            for kind, batch in groupby(operations, key=type):
-                answers += await _VERBS[kind](self._store, list(batch))
+            groups = [(kind, list(batch)) for kind, batch in groupby(operations, key=type)]
+            for (kind, batch), (following, claims) in pairwise([*groups, (object, [])]):
+                if kind is NewJob and following is ClaimRequest and self.order(batch) == list(range(len(batch))):
+                    answers += await self._submit_and_claim(batch, claims.pop(0))
+                elif batch:
+                    answers += await _VERBS[kind](self._store, batch)
         except BaseException:
             await transaction.rollback()
             raise
         await (transaction.rollback() if fate is Fate.UNDONE else transaction.commit())
         return answers
+
+    async def _submit_and_claim(self, batch: Sequence[NewJob], request: ClaimRequest) -> list[Any]:
+        """A claim that has been waiting is part of the statement that submits."""
+        offer = StandingClaim(request)
+        self._store._standing._offers.append(offer)
+        try:
+            answers = await self._store._submit_batch(batch)
+        finally:
+            self._store._standing._offers.remove(offer)
+        return [*answers, offer.handed.result().claims if offer.handed.done() else []]
 
     def order(self, operations: Sequence[Any]) -> list[int]:
         """As the driver's rounds have it: no two of a statement are for the same job, key or input."""

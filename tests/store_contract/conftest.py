@@ -88,6 +88,12 @@ class Harness:
         self._folder = folder
         self.clock = SetClock()
 
+    def beside(self, name: str) -> "Harness":
+        """Another store of this kind, with a clock of its own."""
+        folder = self._folder / name
+        folder.mkdir()
+        return Harness(self._place, folder)
+
     def run(self, body: Body) -> None:
         """Opens the store, runs the test and closes the store."""
         self.run_many(1, lambda stores, clock: body(stores[0], clock))

@@ -157,10 +157,6 @@ class DatabaseConnection:
         """Return the rows of a function whose last argument says whether this is a retry."""
         return await self._fetch_once(f"SELECT * FROM {call_sql(function, len(values) + 1)}", values)  # noqa: S608
 
-    async def submit_and_claim(self, new: Sequence[Any], claim: Sequence[Any]) -> Any:
-        """Submit, then claim, in one transaction; return the outcomes of the submissions and the claimed rows."""
-        return (await self._fetch_once(_submit_and_claim_sql(len(new), len(claim)), (*new, *claim)))[0]
-
     async def _fetch_once(self, statement: str, values: Sequence[Any]) -> list[Any]:
         retry = iter([False])
         return list(
@@ -292,23 +288,6 @@ def problem_of(error: Exception) -> StoreProblem:
 def call_sql(function: str, values: int) -> str:
     """Return a function call with so many numbered parameters."""
     return f"{function}({', '.join(f'${number}' for number in range(1, values + 1))})"
-
-
-@cache
-def _submit_and_claim_sql(new: int, claim: int) -> str:
-    """Return the statement that locks the claim's turn, submits, and claims when the outcomes are known.
-
-    The lock comes first because a claim takes it before lanes. The parameters are the time and the others of `submit`,
-    those of `claim` without the time, of which the third is its slots, and whether this is a retry.
-    """
-    retry = f"${new + claim + 1}"
-    submitted = ", ".join([*(f"${number}" for number in range(1, new + 1)), retry])
-    claimed = ["$1", *(f"${number}" for number in range(new + 1, new + claim + 1)), retry]
-    claimed[3] = f"CASE WHEN answers IS NOT NULL THEN {claimed[3]}::integer END"
-    return f"""
-        WITH turn AS MATERIALIZED (SELECT take_claim_turn() AS taken),
-        accepted AS MATERIALIZED (SELECT submit({submitted}) AS answers FROM turn WHERE taken)
-        SELECT answers, ARRAY(SELECT one FROM claim({", ".join(claimed)}) AS one) FROM accepted"""  # noqa: S608
 
 
 # -- pool for reads ----------------------------------------------------------------------------------------------------

@@ -62,7 +62,6 @@ from langlauf.store.group_commit import (
     MOST_WAITING,
     GroupCommit,
     Recording,
-    StandingClaim,
     StandingClaims,
     org_of,
     payload_length,
@@ -192,28 +191,23 @@ class PostgresStore:
         return await run_rounds(batch, submit.keys_of_batch(batch), submit.size_of, self._send_submits)
 
     async def _send_submits(self, batch: Sequence[NewJob]) -> Sequence[Any]:
-        values = (self._at, *submit.parameters_of(batch))
+        """Send submissions, together with a waiting claim of this process if there is one."""
         offer, *others = self._standing.joining(batch) or (None,)
         self._standing.answer(others, [None] * len(others))
-        if offer is None:
-            outcomes = await self._connections["submit"].call_once("submit", *values)
-        else:
-            outcomes = await self._submit_and_claim(values, offer)
-        return await submit.read_outcomes(batch, outcomes, partial(self._find_jobs, "submit"))
-
-    async def _submit_and_claim(self, values: Sequence[Any], offer: StandingClaim) -> Sequence[str]:
-        """Send submissions together with a waiting claim of this process."""
+        wanted = None if offer is None else record.request_of(offer.request)
         claims: list[Claim] | None = None
         try:
-            outcomes, rows = await self._connections["submit"].submit_and_claim(
-                values, record.claim_values(offer.request)
+            [(outcomes, rows)] = await self._connections["submit"].rows_once(
+                "submit", self._at, *submit.parameters_of(batch), wanted
             )
-            claims = self._claims_of(rows)
-            announce(self._notifier, offer.request, claims)
-            self._handed += claims
+            if offer is not None:
+                claims = submit.started(batch, outcomes, offer.request) or self._claims_of(rows or ())
+                announce(self._notifier, offer.request, claims)
+                self._handed += claims
         finally:
-            self._standing.answer([offer], [claims])
-        return cast("Sequence[str]", outcomes)
+            if offer is not None:
+                self._standing.answer([offer], [claims])
+        return await submit.read_outcomes(batch, outcomes, partial(self._find_jobs, "submit"))
 
     async def _find_jobs(self, connection: str, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], JobRecord]:
         """Look jobs up after a commit, on the same connection, with a short timeout as other writes wait behind it."""
@@ -224,7 +218,7 @@ class PostgresStore:
         return {(view.job.org_id, view.job.job_id): view.job for view in views}
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
-        rows = await self._connections["claim"].rows_once("claim", self._at, *record.claim_values(request))
+        rows = await self._connections["claim"].rows_once("claim", self._at, record.request_of(request))
         claims = self._claims_of(rows)
         announce(self._notifier, request, claims)
         return claims

@@ -12,7 +12,7 @@ BEGIN
         UNION ALL
         SELECT CASE relkind WHEN 'v' THEN 'VIEW IF EXISTS ' ELSE 'TYPE IF EXISTS ' END || oid::regclass FROM pg_class
         WHERE relnamespace = 'langlauf'::regnamespace AND relkind IN ('v', 'c')
-          AND relname NOT IN ('new_job', 'new_subscription', 'attempt_write'))
+          AND relname NOT IN ('new_job', 'new_subscription', 'claim_request', 'attempt_write'))
     LOOP
         EXECUTE 'DROP ' || one || ' CASCADE';
     END LOOP;

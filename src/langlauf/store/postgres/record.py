@@ -186,21 +186,21 @@ def renewal_of(lease: Lease, answer: str | None) -> LeaseRenewal:
     return LeaseRenewal(lease, held=answer is not None, cancel_reason=reason)
 
 
-def claim_values(request: ClaimRequest) -> tuple[Any, ...]:
-    """Return the parameters of the function `claim` behind the time."""
-    return (
-        uuid4(),
-        request.worker_id,
-        request.slots,
-        list(request.analyses),
-        after(0, request.lease_seconds),
-        request.max_running,
-        list(request.limits),
-        list(request.limits.values()),
-        request.max_running_org,
-        list(request.codes),
-        list(request.codes.values()),
-    )
+def request_of(request: ClaimRequest) -> dict[str, Any]:
+    """Return a request of a worker as a record of `claim_request`."""
+    return {
+        "claim": uuid4(),
+        "worker": request.worker_id,
+        "slots": request.slots,
+        "known": list(request.analyses),
+        "lease_time": after(0, request.lease_seconds),
+        "most": request.max_running,
+        "limited": list(request.limits),
+        "limits": list(request.limits.values()),
+        "org_limit": request.max_running_org,
+        "coded": list(request.codes),
+        "codes": list(request.codes.values()),
+    }
 
 
 def claim_of(row: tuple[Any, ...]) -> Claim:

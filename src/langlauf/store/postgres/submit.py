@@ -5,7 +5,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from langlauf.clock import new_id
+from langlauf.clock import made_at, new_id
+from langlauf.domain.attempt import Claim, ClaimRequest, Lease
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.job import (
@@ -117,6 +118,33 @@ def _record_of(new: NewJob) -> dict[str, Any]:
     return record
 
 
+def started(batch: Sequence[NewJob], texts: Sequence[str], request: ClaimRequest) -> list[Claim]:
+    """Return the claims of the jobs that started with their submission: all that they say is known here."""
+    began = [
+        (new, int(text.split(" ")[1])) for new, text in zip(batch, texts, strict=True) if text.startswith("started ")
+    ]
+    return [
+        Claim(
+            lease=Lease(new.job.org_id, new.job.job_id, 1),
+            analysis=new.job.analysis,
+            payload=new.payload,
+            started_at=at,
+            expires_at=after(at, request.lease_seconds),
+            timeout_seconds=new.job.timeout_seconds,
+            progress_percent=0,
+            retry_count=0,
+            max_retries=new.job.max_retries,
+            trace_id=new.job.trace_id,
+            request_id=new.job.request_id,
+            traceparent=new.job.traceparent,
+            tracestate=new.job.tracestate,
+            queued_at=made_at(new.job.job_id),
+            planned_at=new.job.planned_at,
+        )
+        for new, at in began
+    ]
+
+
 async def read_outcomes(
     batch: Sequence[NewJob], texts: Sequence[str], find: FindJobs
 ) -> list[SubmitOutcome | StoreError]:
@@ -151,7 +179,7 @@ def _outcome(  # noqa: PLR0911 - one line for each word
     new: NewJob, outcome: list[str], known: dict[tuple[str, str], JobRecord]
 ) -> SubmitOutcome | StoreError:
     match outcome:
-        case ["accepted" | "known", at, ticket]:
+        case ["accepted" | "started" | "known", at, ticket]:
             now: Instant = int(at)
             return Accepted(replace(new.job, queued_at=now, updated_at=now, ticket=int(ticket)))
         case ["found", at, result_id, origin_id]:

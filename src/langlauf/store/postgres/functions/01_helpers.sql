@@ -2,6 +2,11 @@ CREATE OR REPLACE FUNCTION moment(at bigint) RETURNS bigint LANGUAGE sql VOLATIL
     SELECT coalesce(at, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
 $$;
 
+-- How long an attempt may take at most, in microseconds: ten years where its limit is longer.
+CREATE OR REPLACE FUNCTION attempt_time(timeout_seconds float8) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT (least(timeout_seconds, 315360000) * 1000000)::bigint
+$$;
+
 -- RFC 3339 with microseconds.
 CREATE OR REPLACE FUNCTION time_text(at bigint) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT to_char(timestamp 'epoch' + at * interval '1 microsecond', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')

@@ -30,12 +30,15 @@ BEGIN
     END LOOP;
 END $$;
 
--- The same for named lanes, creating those that are missing or were removed meanwhile.
+-- The same where named lanes must be among them: creates those that are missing or were removed meanwhile.
 CREATE OR REPLACE FUNCTION lock_lanes(org_ids text[], analyses text[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    locked bigint;
 BEGIN
     LOOP
-        PERFORM lock_orgs(org_ids);
-        EXIT WHEN NOT EXISTS (
+        PERFORM 1 FROM lanes WHERE org_id = ANY (org_ids) ORDER BY org_id, analysis FOR UPDATE;
+        GET DIAGNOSTICS locked = ROW_COUNT;
+        EXIT WHEN locked = (SELECT count(*) FROM lanes WHERE org_id = ANY (org_ids)) AND NOT EXISTS (
             SELECT 1 FROM unnest(org_ids, analyses) AS named (org_id, analysis)
             WHERE NOT EXISTS (SELECT 1 FROM lanes WHERE lanes.org_id = named.org_id AND lanes.analysis = named.analysis));
         INSERT INTO lanes (org_id, analysis, waiting, virtual_start)
@@ -78,6 +81,43 @@ BEGIN
     INSERT INTO waiting_counts AS mine (analysis, shard, waiting)
     SELECT analysis, pg_backend_pid() % 32, sum(jobs) FROM new GROUP BY analysis ORDER BY analysis
     ON CONFLICT (analysis, shard) DO UPDATE SET waiting = mine.waiting + excluded.waiting;
+END $$;
+
+-- Counts jobs that started with their submission, where none waited: each org joins at the virtual clock or stands where it stood,
+-- pays a turn for each, and its lanes are empty behind them, as after `join_lanes` and `take_turns`.
+CREATE OR REPLACE FUNCTION start_lanes(org_ids text[], names text[], classes text[], answers text[], leased_until bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    WITH new AS MATERIALIZED (
+        SELECT org_id, analysis, count(*) AS jobs, count(*) FILTER (WHERE class = 'expedite') AS urgent
+        FROM unnest(org_ids, names, classes, answers) AS wish (org_id, analysis, class, answer)
+        WHERE answer LIKE 'started %' GROUP BY org_id, analysis),
+    turns AS MATERIALIZED (
+        SELECT org_id, stood_at, row_number() OVER (ORDER BY stood_at, served, org_id) AS place,
+            (SELECT sum(jobs) FROM new WHERE new.org_id = stood.org_id) AS starts
+        FROM (SELECT org_id, max(served) AS served,
+                  coalesce(max(virtual_start) FILTER (WHERE waiting > 0), greatest((SELECT virtual_now FROM lane_clock), max(virtual_start))) AS stood_at
+              FROM lanes WHERE org_id IN (SELECT org_id FROM new) GROUP BY org_id) AS stood),
+    moved AS (
+        UPDATE lanes SET
+            virtual_start = greatest(turns.stood_at, (SELECT virtual_now FROM lane_clock)) + turns.starts,
+            served = (SELECT served FROM lane_clock) + turns.place
+        FROM turns WHERE lanes.org_id = turns.org_id AND NOT EXISTS (
+            SELECT 1 FROM new WHERE new.org_id = lanes.org_id AND new.analysis = lanes.analysis)),
+    passed AS (
+        UPDATE lanes SET
+            virtual_start = greatest(turns.stood_at, (SELECT virtual_now FROM lane_clock)) + turns.starts,
+            served = (SELECT served FROM lane_clock) + turns.place,
+            expedite_last = expedite_last + new.urgent, expedite_head = expedite_last + new.urgent,
+            default_last = default_last + new.jobs - new.urgent, default_head = default_last + new.jobs - new.urgent
+        FROM new JOIN turns USING (org_id) WHERE lanes.org_id = new.org_id AND lanes.analysis = new.analysis),
+    counted AS (
+        INSERT INTO waiting_counts AS mine (analysis, shard, waiting, leased)
+        SELECT analysis, pg_backend_pid() % 32, 0, sum(jobs) FROM new GROUP BY analysis ORDER BY analysis
+        ON CONFLICT (analysis, shard) DO UPDATE SET leased = mine.leased + excluded.leased)
+    UPDATE lane_clock SET
+        virtual_now = greatest(virtual_now, (SELECT max(stood_at) FROM turns)), served = served + (SELECT count(*) FROM turns),
+        look_at = least(look_at, leased_until);
 END $$;
 
 -- Removes waiting jobs from their lanes, and moves the heads up to the first that still waits.

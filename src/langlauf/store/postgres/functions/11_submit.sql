@@ -41,10 +41,36 @@ BEGIN
     RETURN outcomes;
 END $$;
 
+-- Whether all submissions without an outcome may start at once for a claim that waits: it has a slot for each, nothing else waits
+-- that it could have, and no limit or pause makes it a matter of turns. The leases that are counted may be lost, never too few. The clock is locked, so no other claim is under way.
+CREATE OR REPLACE FUNCTION may_start(now bigint, outcomes text[], new new_job[], wanted claim_request) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF cardinality(wanted.limited) > 0 OR wanted.org_limit IS NOT NULL THEN
+        RETURN false;
+    END IF;
+    RETURN (
+        SELECT asked.jobs BETWEEN 1 AND least(wanted.slots, wanted.most - counted.leased) AND asked.fit
+            AND counted.waiting = 0 AND clock.pauses = 0
+            AND NOT EXISTS (SELECT 1 FROM lanes WHERE analysis = ANY (wanted.known) AND due_at <= now)
+            AND NOT EXISTS (SELECT 1 FROM lanes WHERE next_run_at <= now)
+        FROM (SELECT count(*) AS jobs, bool_and(analysis = ANY (wanted.known) AND run_at IS NULL AND start_by IS NULL
+                  AND reuse_version IS NULL) AS fit
+              FROM unnest(new) WITH ORDINALITY AS wish WHERE outcomes[wish.ordinality] IS NULL) AS asked,
+            (SELECT coalesce(sum(leased), 0) AS leased, coalesce(sum(waiting) FILTER (WHERE analysis = ANY (wanted.known)), 0) AS waiting
+             FROM waiting_counts) AS counted,
+            lane_clock AS clock);
+END $$;
+
 -- Inserts the submissions that have no outcome yet. Tickets follow (queued_at, job_id), which also orders jobs of several
--- lanes. The ticket of a job that waits for its time is that time with a minus sign.
-CREATE OR REPLACE FUNCTION insert_jobs(now bigint, outcomes text[], new new_job[], org_ids text[]) RETURNS text[] LANGUAGE plpgsql AS $$
+-- lanes. The ticket of a job that waits for its time is that time with a minus sign. With a request of a worker the jobs start at
+-- once: they get the state and the events that `start_attempts` would give them, without another version of their rows.
+CREATE OR REPLACE FUNCTION insert_jobs(now bigint, outcomes text[], new new_job[], org_ids text[], wanted claim_request) RETURNS text[]
+LANGUAGE plpgsql AS $$
 DECLARE
+    -- NULL of jobs that wait, as are all fields of the request then
+    begun CONSTANT bigint := CASE WHEN wanted.claim IS NOT NULL THEN now END;
+    word CONSTANT text := CASE WHEN begun IS NULL THEN 'accepted ' ELSE 'started ' END;
     places bigint[];
     tickets bigint[];
     whole text[];
@@ -63,24 +89,32 @@ BEGIN
         INSERT INTO job_rows (
             org_id, job, job_name, analysis, status, priority_class, payload_hash, payload_ref, queued_at, updated_at, timeout_seconds,
             max_retries, trace, trace_name, request, request_name, requested_by_user_id, api_key_id, tool_client, estimated_seconds,
-            retry_of, based_on, traceparent, tracestate, label, ticket, run_at, start_by, schedule, planned_at)
-        SELECT org_id, job, job_name, analysis, 'queued', priority_class, payload_hash, payload_ref, now, now, timeout_seconds,
+            retry_of, based_on, traceparent, tracestate, label, ticket, run_at, start_by, schedule, planned_at, reusable,
+            event_seq, attempt, started_at, attempt_started_at, paced_at, progress_at, worker_id, lease_expires_at, deadline_at, claim_id,
+            code)
+        SELECT org_id, job, job_name, analysis, CASE WHEN begun IS NULL THEN 'queued' ELSE 'running' END, priority_class, payload_hash, payload_ref, now, now, timeout_seconds,
             max_retries, trace, trace_name, request, request_name, requested_by_user_id, api_key_id, tool_client, estimated_seconds,
-            retry_of, based_on, traceparent, tracestate, label, ticket, run_at, start_by, schedule, planned_at
+            retry_of, based_on, traceparent, tracestate, label, ticket, run_at, start_by, schedule, planned_at, reusable,
+            1 + (begun IS NOT NULL)::integer, (begun IS NOT NULL)::integer, begun, begun, begun, begun, wanted.worker,
+            begun + wanted.lease_time, begun + attempt_time(timeout_seconds), wanted.claim,
+            wanted.codes[array_position(wanted.coded, analysis)]
         FROM numbered),
     written_events AS (
         INSERT INTO event_rows (org_id, job, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, feed_mark, input)
         SELECT org_id, job, 1, new_event_id(job_name), 'job.queued', now, 'user',
             CASE WHEN retry_of IS NOT NULL THEN '{"analysis":' || json_string(analysis) || ',"retry_of":' || json_string(retry_of) || '}' END,
             (SELECT feed_mark()), input
-        FROM numbered)
-    SELECT array_agg(ordinality), array_agg(ticket), array_agg('accepted ' || now || ' ' || ticket ORDER BY ordinality)
+        FROM numbered
+        UNION ALL
+        SELECT org_id, job, 2, new_event_id(job_name), 'job.running', begun, NULL, NULL, (SELECT feed_mark()), NULL
+        FROM numbered WHERE begun IS NOT NULL)
+    SELECT array_agg(ordinality), array_agg(ticket), array_agg(word || now || ' ' || ticket ORDER BY ordinality)
     INTO places, tickets, whole FROM numbered;
     IF cardinality(places) = cardinality(outcomes) THEN
         RETURN whole;
     END IF;
     FOR number IN 1 .. coalesce(cardinality(places), 0) LOOP
-        outcomes[places[number]] := 'accepted ' || now || ' ' || tickets[number];
+        outcomes[places[number]] := word || now || ' ' || tickets[number];
     END LOOP;
     RETURN outcomes;
 END $$;
@@ -121,7 +155,7 @@ BEGIN
         SELECT org_id, one.reuse_result, one.job, 'final', 1, schema_version, now, summary_json, payload, views
         FROM result_rows WHERE job = origins[place] AND result_kind = 'final';
         UPDATE job_rows SET status = 'completed', progress_percent = 100, result = one.reuse_result, finished_at = now, event_seq = 3,
-            kept = 3, estimated_seconds = NULL, updated_at = NULL, reused_from = origin.job_id, code = origin.code
+            kept = 3, estimated_seconds = NULL, updated_at = NULL, reused_from = origin.job_id, code = origin.code, reusable = NULL
         WHERE job = one.job;
         -- The sources and attempts of the run whose result is reused: its own record may go first.
         INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at)
@@ -142,7 +176,7 @@ BEGIN
 END $$;
 
 -- Adds the messages about the later events of jobs that were completed at once.
-CREATE OR REPLACE FUNCTION tell_reused(reused uuid[]) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION announce_reused(reused uuid[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     orgs CONSTANT text[] := ARRAY(
         SELECT job.org_id FROM unnest(reused) WITH ORDINALITY AS one (key, place) JOIN job_rows AS job ON job.job = one.key ORDER BY place);
@@ -154,21 +188,27 @@ END $$;
 
 -- Accepts or refuses submissions in their order: by idempotency key, duplicate input, then room in the queue. No two of a batch
 -- share a key, nor an input if duplicates are refused. Outcomes: `accepted time ticket`, `replayed id`, `reused`, `duplicate
--- id`, `full scope waiting`, and for a retry whose first try was committed `known time ticket`.
-CREATE OR REPLACE FUNCTION submit(at bigint, new new_job[], wishes new_subscription[], asked_again boolean) RETURNS text[]
-LANGUAGE plpgsql AS $$
+-- id`, `full scope waiting`, and for a retry whose first try was committed `known time ticket`. A request of a worker that waits
+-- for jobs is claimed for in the same transaction: `started time ticket` says that a job began with its submission; where that may
+-- not be, `claims` is what the worker got.
+CREATE OR REPLACE FUNCTION submit(
+    at bigint, new new_job[], wishes new_subscription[], wanted claim_request, asked_again boolean, OUT outcomes text[], OUT claims claimed[]
+) LANGUAGE plpgsql AS $$
 DECLARE
     given record;
     origins uuid[] := '{}';
-    waits text[];
-    outcomes text[] := array_fill(NULL::text, ARRAY[cardinality(new)]);
+    at_once claim_request;
     now bigint;
     hit record;
 BEGIN
+    outcomes := array_fill(NULL::text, ARRAY[cardinality(new)]);
+    IF wanted.claim IS NOT NULL THEN
+        -- Before lanes, as every claim does.
+        PERFORM 1 FROM lane_clock FOR UPDATE;
+    END IF;
     SELECT array_agg(org_id) AS org_ids, array_agg(job) AS job_ids, array_agg(analysis) AS names, array_agg(priority_class) AS classes,
         min(least(most_of_org, most_of_all, most_of_analysis)) AS lowest_limit, bool_or(refuse_duplicate) AS refuses,
-        count(idempotency_key) > 0 AS keys, count(reuse_version) > 0 AS reuses, count(resume_from) > 0 AS resumes,
-        count(reusable) > 0 AS reusable
+        count(idempotency_key) > 0 AS keys, count(reuse_version) > 0 AS reuses, count(resume_from) > 0 AS resumes
     INTO given FROM unnest(new);
     PERFORM lock_lanes(given.org_ids, given.names);
     now := moment(at);
@@ -234,40 +274,47 @@ BEGIN
           AND outcomes[wish.ordinality] NOT LIKE 'known %';
     END IF;
 
-    outcomes := insert_jobs(now, outcomes, new, given.org_ids);
+    IF wanted.claim IS NOT NULL AND NOT asked_again AND may_start(now, outcomes, new, wanted) THEN
+        at_once := wanted;
+    END IF;
+    outcomes := insert_jobs(now, outcomes, new, given.org_ids, at_once);
     IF given.resumes THEN
         INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at, total)
         SELECT chunk.org_id, coalesce(wish.job_name, wish.job::text), chunk.chunk_key, chunk.payload, chunk.created_at, chunk.total
         FROM unnest(new) WITH ORDINALITY AS wish
         JOIN job_chunks AS chunk ON chunk.org_id = wish.org_id AND chunk.job_id = wish.resume_from
-        WHERE outcomes[wish.ordinality] LIKE 'accepted %'
+        WHERE outcomes[wish.ordinality] ~ '^(accepted|started) '
           AND NOT (chunk.chunk_key >= 'langlauf:attempt:' AND chunk.chunk_key < 'langlauf:attempt;');
     END IF;
     IF cardinality(wishes) > 0 THEN
         INSERT INTO job_wishes (org_id, job_id, channel, target, lane, language)
         SELECT job.org_id, coalesce(job.job_name, job.job::text), channel, target, lane, language
         FROM unnest(wishes) AS wish JOIN unnest(new) WITH ORDINALITY AS job ON job.ordinality = wish.place
-        WHERE outcomes[wish.place] LIKE 'accepted %';
+        WHERE outcomes[wish.place] ~ '^(accepted|started) ';
     END IF;
-    waits := outcomes;
     IF given.reuses THEN
-        waits := complete_reused(now, outcomes, new, origins);
+        outcomes := complete_reused(now, outcomes, new, origins);
     END IF;
-    IF given.reusable THEN
-        UPDATE job_rows AS job SET reusable = 1 FROM unnest(new) WITH ORDINALITY AS wish
-        WHERE job.job = wish.job AND wish.reusable = 1 AND waits[wish.ordinality] LIKE 'accepted %';
+    IF at_once.claim IS NOT NULL THEN
+        PERFORM start_lanes(given.org_ids, given.names, given.classes, outcomes, now + wanted.lease_time);
+    ELSE
+        PERFORM join_lanes(given.org_ids, given.names, given.classes, outcomes);
     END IF;
-    PERFORM join_lanes(given.org_ids, given.names, given.classes, waits);
     IF asked_again THEN
         SELECT array_agg(org_id) AS org_ids, array_agg(job) AS job_ids INTO given
-        FROM unnest(new) WITH ORDINALITY AS wish WHERE outcomes[wish.ordinality] LIKE 'accepted %';
+        FROM unnest(new) WITH ORDINALITY AS wish WHERE outcomes[wish.ordinality] ~ '^(accepted|found) ';
     END IF;
     IF cardinality(given.job_ids) > 0 THEN
         PERFORM insert_messages(given.org_ids, given.job_ids, array_fill(1, ARRAY[cardinality(given.job_ids)]));
     END IF;
-    IF cardinality(origins) > 0 THEN
-        PERFORM tell_reused(ARRAY(
-            SELECT job FROM unnest(new) WITH ORDINALITY AS wish WHERE waits[wish.ordinality] LIKE 'found %' ORDER BY wish.ordinality));
+    IF at_once.claim IS NOT NULL THEN
+        PERFORM insert_messages(given.org_ids, given.job_ids, array_fill(2, ARRAY[cardinality(given.job_ids)]));
     END IF;
-    RETURN waits;
+    IF cardinality(origins) > 0 THEN
+        PERFORM announce_reused(ARRAY(
+            SELECT job FROM unnest(new) WITH ORDINALITY AS wish WHERE outcomes[wish.ordinality] LIKE 'found %' ORDER BY wish.ordinality));
+    END IF;
+    IF wanted.claim IS NOT NULL AND at_once.claim IS NULL THEN
+        claims := ARRAY(SELECT one FROM claim(at, wanted, asked_again) AS one);
+    END IF;
 END $$;

@@ -230,7 +230,7 @@ BEGIN
             next_attempt_at = NULL,
             worker_id = worker,
             lease_expires_at = now + lease_time,
-            deadline_at = now + (least(timeout_seconds, 315360000) * 1000000)::bigint,
+            deadline_at = now + attempt_time(timeout_seconds),
             claim_id = claim,
             reusable = CASE WHEN attempt = 0 OR code IS NOT DISTINCT FROM free.codes[array_position(free.coded, analysis)] THEN reusable END,
             code = free.codes[array_position(free.coded, analysis)],
@@ -506,20 +506,14 @@ BEGIN
     RETURN free;
 END $$;
 
--- Locks the virtual clock first, for a transaction that submits and then claims.
-CREATE OR REPLACE FUNCTION take_claim_turn() RETURNS boolean LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM 1 FROM lane_clock FOR UPDATE;
-    RETURN true;
-END $$;
-
 -- Claims as many jobs as there are free slots, on this worker and in the deployment. A slot stays free only if no job may take
 -- it, or if a lost job that is not swept yet will need it.
-CREATE OR REPLACE FUNCTION claim(
-    at bigint, claim uuid, worker text, slots integer, known text[], lease_time bigint, most integer, limited text[],
-    limits integer[], org_limit integer, coded text[], codes bigint[], asked_again boolean
-) RETURNS SETOF claimed LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION claim(at bigint, wanted claim_request, asked_again boolean) RETURNS SETOF claimed LANGUAGE plpgsql AS $$
 DECLARE
+    claim CONSTANT uuid := wanted.claim;
+    worker CONSTANT text := wanted.worker;
+    lease_time CONSTANT bigint := wanted.lease_time;
+    known text[] := wanted.known;
     now bigint;
     free claim_state;
     first boolean := true;
@@ -531,12 +525,12 @@ BEGIN
         RETURN QUERY SELECT * FROM claimed_by(claim);
         RETURN;
     END IF;
-    free.coded := coded;
-    free.codes := codes;
+    free.coded := wanted.coded;
+    free.codes := wanted.codes;
     IF held > 0 THEN
         SELECT * INTO known, free.paused FROM unpaused(now, known);
     END IF;
-    free := free_slots(free, now, slots, known, lease_time, most, limited, limits, org_limit);
+    free := free_slots(free, now, wanted.slots, known, lease_time, wanted.most, wanted.limited, wanted.limits, wanted.org_limit);
     free.timed := timed_orgs(now);
     IF held > 0 AND cardinality(free.lost_orgs) > 0 THEN
         free := lost_and_unpaused(free);
@@ -548,6 +542,9 @@ BEGIN
     END IF;
     IF cardinality(free.timed) > 0 THEN
         RETURN QUERY SELECT * FROM settle_times(now, free.timed);
+    END IF;
+    IF coalesce(cardinality(free.held), 0) = 0 THEN
+        RETURN;  -- nothing waits, or no slot is free
     END IF;
     free.again := free.backs;
     WHILE free.again AND free.slots > 0 LOOP

@@ -22,11 +22,14 @@ BEGIN
                read_feed, read_feed_mark, read_feed_end}',
              'enable_bitmapscan = off SET enable_indexscan = on SET enable_indexonlyscan = on SET enable_sort = off')
             ) AS kind (names, settings) ON proname = ANY (kind.names)
-        -- All others read the first rows in the order of an index, except those that read no table, or whole tables.
+        -- All others read the first rows in the order of an index, except those that read no table, or whole tables, and those that
+        -- are only called by functions with the same settings: a call with settings takes longer than many a statement.
         WHERE pronamespace = 'langlauf'::regnamespace AND lanname = 'plpgsql' AND proconfig IS NULL AND provolatile <> 'i'
           AND prorettype <> 'trigger'::regtype AND proname <> ALL (
             '{count_jobs, erase_jobs, erase_rows, feed_mark, full_orgs, within_limits, is_json, fail_lost, org_rows,
-              recount_lanes, prune_codes, slots_after, unpaused, lost_and_unpaused, clear_foreign_marks, take_claim_turn}')
+              recount_lanes, prune_codes, slots_after, unpaused, lost_and_unpaused, clear_foreign_marks,
+              lock_lanes, join_lanes, start_lanes, may_start, insert_messages, update_lanes, update_paces, free_slots, timed_orgs,
+              lock_first_lanes, claim_turns, deal_turns, next_in_turn, take_turns, head_of}')
     LOOP
         EXECUTE format('ALTER FUNCTION %s SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off
             SET plan_cache_mode = force_generic_plan SET %s', one.name, one.settings);

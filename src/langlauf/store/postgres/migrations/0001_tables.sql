@@ -623,6 +623,24 @@ CREATE TYPE new_subscription AS (
     language text
 );
 
+-- What a worker asks for: as many jobs as it has free slots, of analyses that it knows, within the limits of the deployment. `claim`
+-- is the id under which a retry finds what it was given.
+CREATE TYPE claim_request AS (
+    claim       uuid,
+    worker      text,
+    slots       integer,
+    known       text[],
+    lease_time  bigint,
+    most        integer,
+    -- analyses with a limit of their own, and the limit of each org
+    limited     text[],
+    limits      integer[],
+    org_limit   integer,
+    -- the code that the worker runs, by analysis
+    coded       text[],
+    codes       bigint[]
+);
+
 -- A write of an attempt: progress, partial, checkpoint, or its end. Which fields are set depends on the kind.
 CREATE TYPE attempt_write AS (
     place        integer,
