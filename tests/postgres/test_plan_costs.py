@@ -53,10 +53,10 @@ _ENOUGH = (100, 3_000)
 _SLACK = 40
 _LATEST = f"{2**62}, ''"
 _KINDS = "'{job.queued, job.completed}'"
-_CLAIM = "gen_random_uuid(), 'w', 5, '{survey}', 1000000, 8"
+_CLAIM = "(gen_random_uuid(), 'w', 5, '{survey}', 1000000, 8, '{survey}', '{2}', 4, '{}', '{}')::claim_request"
 CALLS = {
     "read_job": "'org-a', 'j7'",
-    "read_status": "'org-a', 'j7', 20, 1000",
+    "read_statuses": "'{org-a, org-b}', '{j7, j7}', '{20, 20}', '{1000, 1000}'",
     "read_payload": "'org-a', 'j7'",
     "read_events": "'org-a', 'j7', 0, 100",
     "read_log": "'org-a', 'j7', 0, 100, 1000",
@@ -113,7 +113,7 @@ CALLS = {
     "read_deliveries that failed": f"'org-a', NULL, NULL, 'failed', {_LATEST}, 20",
     "read_delivery": "'org-a', 'j7sent'",
     "read_delivery_attempts": "'org-a', 'j7sent', 20",
-    "claim": f"NULL, {_CLAIM}, '{{survey}}', '{{2}}', 4, '{{}}', '{{}}', false",
+    "claim": f"NULL, {_CLAIM}, false",
 }
 
 

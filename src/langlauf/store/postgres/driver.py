@@ -81,7 +81,7 @@ from langlauf.store.postgres.connection import DatabaseConnection, ReadPool, par
 from langlauf.store.postgres.deliveries import PostgresDeliveries, PostgresMail
 from langlauf.store.postgres.migrate import DatabaseClock, identity, prepare
 from langlauf.store.postgres.notify import NotificationListener, Notifier
-from langlauf.store.postgres.reads import PayloadCache, PostgresTenantReads
+from langlauf.store.postgres.reads import PayloadCache, PostgresTenantReads, StatusReads
 from langlauf.store.protocol import TenantReads
 from langlauf.store.retention import retire
 from langlauf.store.sql import pause_from, view_from_database
@@ -134,6 +134,7 @@ class PostgresStore:
         self._handed: list[Claim] = []
         self._payload_cache = PayloadCache()
         self._pool = pool = ReadPool(url, "read", health=self.health)
+        self._statuses = StatusReads(pool)
         self.access: AccessStore = PostgresAccess(pool, lambda: self._at)
         self.deliveries: DeliveryStore = PostgresDeliveries(pool, self._connections["deliver"], lambda: self._at)
         self.schedules: ScheduleStore = PostgresSchedules(pool, self._connections["schedule"], lambda: self._at)
@@ -357,7 +358,7 @@ class PostgresStore:
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def tenant(self, org_id: str) -> TenantReads:
-        return PostgresTenantReads(org_id, self._pool, self._payload_cache, self.blobs)
+        return PostgresTenantReads(org_id, self._pool, self._statuses, self._payload_cache, self.blobs)
 
     async def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], ReferencedPayloads]:
         return await overview.kept_payloads(self._pool, jobs)
@@ -397,7 +398,7 @@ class PostgresStore:
         await overview.check(self._pool)
 
     async def close(self) -> None:
-        for queue in (self._submits, self._records, self._cancels):
+        for queue in (self._submits, self._records, self._cancels, self._statuses.queue):
             await queue.finish()
         if self._listener is not None:
             await self._listener.close()

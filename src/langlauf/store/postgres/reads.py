@@ -1,9 +1,9 @@
 """The reads of one org in PostgreSQL. The org is bound here, once, and passed to every function."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from langlauf.domain.delivery import Notification
@@ -35,6 +35,7 @@ from langlauf.domain.result import PayloadSource, Snapshot, StoredResult
 from langlauf.domain.state import Status
 from langlauf.store.blobs.large import LargePayloads
 from langlauf.store.blobs.payloads import PIECE
+from langlauf.store.group_commit import GroupCommit
 from langlauf.store.postgres.batch import storable, storable_or_none
 from langlauf.store.postgres.connection import ReadPool
 from langlauf.store.postgres.overview import read_overview
@@ -55,6 +56,8 @@ from langlauf.store.sql import event_from, view_from_database
 _FEED_START = FeedPosition("", 0, -1, "", 0)
 #: Large payloads fetched at the same time; the other connections are for small reads.
 _LARGE_FETCHES = 2
+#: With results of the largest size that a status contains, a call takes some ten milliseconds.
+_STATUSES_PER_CALL = 32
 
 
 class CachedPayload:
@@ -102,12 +105,45 @@ class SharedPayload:
         return memoryview(await self._payload.data())[start : start + PIECE]
 
 
+class StatusRequest(NamedTuple):
+    """A job of one org that is polled."""
+
+    org_id: str
+    job_id: str
+    events: int
+    inline_limit: int
+
+
+class StatusReads:
+    """Status reads that arrive while others run, together in one call; each job is read as its own org."""
+
+    def __init__(self, pool: ReadPool) -> None:
+        self._pool = pool
+        self.queue: GroupCommit[StatusRequest, StatusView | None] = GroupCommit(
+            self._read, name="langlauf-statuses", largest=_STATUSES_PER_CALL, holder=lambda request: request.org_id
+        )
+
+    async def _read(self, batch: Sequence[StatusRequest]) -> list[StatusView | None]:
+        orgs, ids, events, limits = zip(*batch, strict=True)
+        rows = await self._pool.rows(
+            "read_statuses", list(orgs), list(map(storable_or_none, ids)), list(events), list(limits)
+        )
+        found: list[StatusView | None] = [None] * len(batch)
+        for place, view, latest, result in rows:
+            log = [event_from(row) for row in reversed(latest)]
+            found[place - 1] = StatusView(view_from_database(view), log, result)
+        return found
+
+
 class PostgresTenantReads(BaseTenantReads):
     """Reads of one org; records of other orgs do not exist here."""
 
-    def __init__(self, org_id: str, pool: ReadPool, payload_cache: PayloadCache, blobs: LargePayloads) -> None:
+    def __init__(
+        self, org_id: str, pool: ReadPool, statuses: StatusReads, payload_cache: PayloadCache, blobs: LargePayloads
+    ) -> None:
         self._org_id = org_id
         self._pool = pool
+        self._statuses = statuses.queue
         self._payload_cache = payload_cache
         self._blobs = blobs
 
@@ -128,11 +164,7 @@ class PostgresTenantReads(BaseTenantReads):
     # -- one job -------------------------------------------------------------------------------------------------------
 
     async def _status_in_rows(self, job_id: str, *, events: int, inline_limit: int) -> StatusView | None:
-        rows = await self._rows("read_status", job_id, events, inline_limit)
-        if not rows:
-            return None
-        view, latest, result = rows[0]
-        return StatusView(view_from_database(view), [event_from(row) for row in reversed(latest)], result)
+        return await self._statuses.do(StatusRequest(self._org_id, job_id, events, inline_limit))
 
     async def log(self, job_id: str, *, after: int, limit: int, most_bytes: int) -> EventLogPage:
         [(rows, more, gone)] = await self._rows("read_log", job_id, after, limit, most_bytes)

@@ -1,17 +1,30 @@
 -- query: read_job(id text) RETURNS SETOF job_views
 SELECT one.* FROM job_views AS one WHERE one.org_id = org AND one.job = key_of(id);
 
--- A job with its latest events, newest first, and its result if it is no larger than `most_bytes`; its size is known without
--- reading it.
--- query: read_status(id text, most_events integer, most_bytes bigint)
---   RETURNS TABLE (view job_views, events job_events[], result text)
-SELECT one,
-    ARRAY(SELECT event FROM job_events AS event WHERE event.org_id = org AND event.job = key_of(id)
-          ORDER BY event.event_seq DESC LIMIT most_events),
-    CASE one.status WHEN 'completed' THEN (
-        SELECT CASE WHEN octet_length(final.payload) <= most_bytes THEN final.payload END
-        FROM result_rows AS final WHERE final.org_id = org AND final.result = one.result) END
-FROM job_views AS one WHERE one.org_id = org AND one.job = key_of(id);
+-- Jobs, each of its org, with their latest events, newest first, and their results if they are no larger than `most_bytes`; the
+-- size of a result is known without reading it. Many requests wait for a status at the same moment, and a call of its own takes
+-- longer than the look-up.
+CREATE OR REPLACE FUNCTION read_statuses(orgs text[], ids text[], most_events integer[], most_bytes bigint[])
+RETURNS TABLE (place integer, view job_views, events job_events[], result text) LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    org text;
+    id text;
+    number integer := 0;
+BEGIN
+    FOREACH org IN ARRAY orgs LOOP
+        number := number + 1;
+        id := ids[number];
+        PERFORM set_config('langlauf.org_id', org, true);
+        RETURN QUERY
+        SELECT number, one,
+            ARRAY(SELECT event FROM job_events AS event WHERE event.org_id = org AND event.job = key_of(id)
+                  ORDER BY event.event_seq DESC LIMIT most_events[number]),
+            CASE one.status WHEN 'completed' THEN (
+                SELECT CASE WHEN octet_length(final.payload) <= most_bytes[number] THEN final.payload END
+                FROM result_rows AS final WHERE final.org_id = org AND final.result = one.result) END
+        FROM job_views AS one WHERE one.org_id = org AND one.job = key_of(id);
+    END LOOP;
+END $$;
 
 -- query: read_payload(id text) RETURNS text
 SELECT first.input FROM event_rows AS first WHERE first.org_id = org AND first.job = key_of(id) AND first.event_seq = 1;
