@@ -8,6 +8,7 @@ import pytest
 
 from tests.http.test_errors import assert_problem
 from tests.support.live import Live, live
+from tests.support.processes import eventually
 from tests.support.server import ROOT, command, environment
 from tests.support.store_kinds import store_under_test
 
@@ -73,11 +74,8 @@ def test_the_server_cleans_up_by_itself(store_kind: str, tmp_path: Path) -> None
             job = _finished(server)
         with live(tmp_path, LANGLAUF_STORE=bed.place, **soon) as server:
             path = f"/analyze/results/{job['result_id']}"
-            for _ in range(500):  # each look is a request: bounded by work, not by time
-                response = server.http.get(path, headers={"X-Org-Id": "org-a"})
-                if response.status_code != 200:
-                    break
-            assert_problem(response, 410, "expired")
+            eventually(lambda: server.http.get(path, headers={"X-Org-Id": "org-a"}).status_code != 200)
+            assert_problem(server.http.get(path, headers={"X-Org-Id": "org-a"}), 410, "expired")
 
 
 def test_without_the_switch_the_words_of_fault_injection_are_ordinary(tmp_path: Path) -> None:

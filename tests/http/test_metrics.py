@@ -239,7 +239,7 @@ def _assert_levels(now: MetricsScrape) -> None:
     assert now.by("langlauf_jobs_scheduled", "analysis") == {"echo": 1}
     assert now.by("langlauf_jobs_running", "analysis") == {"gated": 3}
     assert now.value("langlauf_jobs_running_limit") == 3
-    assert 0 < now.value("langlauf_oldest_waiting_seconds") <= now.value("langlauf_oldest_attempt_seconds") < 60
+    assert 0 < now.value("langlauf_oldest_waiting_seconds") <= now.value("langlauf_oldest_attempt_seconds") < 3_600
     assert now.by("langlauf_org_jobs_waiting", "org") == {"other": 1}  # an org may have that name
     assert now.by("langlauf_org_jobs_running", "org") == {"acme": 3}
     assert now.by("langlauf_workers", "state") == {"working": 1}
@@ -268,7 +268,8 @@ def _assert_all_of_the_page(now: MetricsScrape) -> None:
     """Each metric is told with its type, and each has something to tell, what belongs to another store aside."""
     page = {words(cells[0])[0]: cells[1].partition(",")[0] for cells in rows(read("docs/metrics.md"))}
     assert now.kinds == page
-    assert page.keys() - now.names == _ELSEWHERE
+    # Metrics belong to the process, in which tests of schedules may have run before.
+    assert page.keys() - now.names <= _ELSEWHERE <= page.keys()
 
 
 def test_orgs_are_not_named_unless_that_is_wished(tmp_path: Path) -> None:

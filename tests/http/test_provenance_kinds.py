@@ -15,6 +15,7 @@ from langlauf import Job, Langlauf, PermanentError, TransientError
 from langlauf.domain.result import RetentionPolicy
 from tests.http import independent_hashes
 from tests.support.live import Live, live
+from tests.support.processes import eventually
 from tests.support.store_kinds import store_under_test
 
 pytestmark = pytest.mark.both_stores
@@ -147,13 +148,9 @@ def test_a_scheduled_job_names_its_schedule_and_its_time(served: Live) -> None:
     """Both are in the PROV document, too."""
     made = {"name": "often", "analysis": "survey", "input": {"region": "often"}, "every_seconds": 1}
     assert served.http.post("/analyze/schedules", json=made).status_code == 201
-    for _ in range(100):
-        found = served.http.get("/analyze/schedules/often").json()
-        if found["runs"]:
-            break
-        served.http.get("/analyze/events", params={"wait": 1})
+    runs = eventually(lambda: served.http.get("/analyze/schedules/often").json()["runs"])
     served.http.delete("/analyze/schedules/often")
-    job = served.wait(found["runs"][-1]["job_id"])
+    job = served.wait(runs[-1]["job_id"])
     facts = _without_log(served, job)
     assert (facts["schedule"], facts["planned_at"]) == ("often", job["planned_at"])
     assert facts["planned_at"] <= facts["queued_at"]

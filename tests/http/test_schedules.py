@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.support.live import Live
+from tests.support.processes import eventually
 
 pytestmark = pytest.mark.both_stores
 
@@ -47,11 +48,12 @@ def test_a_schedule_is_made_listed_changed_and_removed(server: Live, org: str) -
 def test_a_due_schedule_becomes_a_job(server: Live, org: str) -> None:
     """It shows the schedule and the planned time, and the schedule shows it."""
     _made(server, org, name="often", cron=None, every_seconds=1)
-    for _ in range(100):
-        found = _ask(server, org, "GET", "/often").json()
-        if found["schedule"]["last_outcome"]:
-            break
-        server.http.get("/analyze/events", params={"wait": 1}, headers={"X-Org-Id": org})
+
+    def fired() -> dict[str, Any] | None:
+        found: dict[str, Any] = _ask(server, org, "GET", "/often").json()
+        return found if found["schedule"]["last_outcome"] else None
+
+    found = eventually(fired)
     _ask(server, org, "DELETE", "/often")
     assert "langlauf_schedule_delay_seconds_count" in server.http.get("/metrics").text
     job = server.wait(found["runs"][-1]["job_id"], org)

@@ -58,7 +58,7 @@ def _status(pid: int) -> list[str]:
     return _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
 
 
-def eventually(look: Callable[[], T], seconds: float = 60) -> T:
+def eventually(look: Callable[[], T | None], seconds: float = 60) -> T:
     """Return what `look` gives as soon as that is true; fail after the limit.
 
     For what gives no signal: files, processes and servers of others. The limit is for a busy machine: where a time is
