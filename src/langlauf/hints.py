@@ -25,9 +25,16 @@ class Hints:
         self._followers: _Topics = defaultdict(set)
         self._org_followers: _Topics = defaultdict(set)
         self.closing = asyncio.Event()
+        #: how often there may have been a job to claim: where it stays the same, none has come to wait
+        self.work_signals = 0
 
     def work(self) -> None:
         """Signal that there may be a job to claim."""
+        self.work_signals += 1
+        self._work.set()
+
+    def claim_again(self) -> None:
+        """Signal that a claim may bring more than the last one did, although no job came: a slot is free."""
         self._work.set()
 
     def work_after(self, seconds: float) -> None:
@@ -77,8 +84,9 @@ class Hints:
                 event.set()
 
     async def wait_for_work(self, seconds: float) -> None:
-        """Return when there may be work, or after the timeout."""
-        await _wait(self._work, seconds)
+        """Return when there may be work, or after the timeout, when there may be some without a hint."""
+        if not await _wait(self._work, seconds):
+            self.work_signals += 1
 
     async def wait_for_attention(self, seconds: float) -> None:
         """Return when a running job may have to be canceled, or after the timeout."""
@@ -125,10 +133,12 @@ def _discard(topics: _Topics, topic: str, event: asyncio.Event) -> None:
         del topics[topic]
 
 
-async def _wait(event: asyncio.Event, seconds: float) -> None:
+async def _wait(event: asyncio.Event, seconds: float) -> bool:
+    """Whether the event was set in time."""
     try:
         async with asyncio.timeout(seconds):
             await event.wait()
     except TimeoutError:
-        return
+        return False
     event.clear()
+    return True

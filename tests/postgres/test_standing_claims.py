@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from langlauf.domain.attempt import ClaimBatch, ClaimRequest
+from langlauf.domain.attempt import Claim, ClaimBatch, ClaimRequest
 from langlauf.hints import Hints
 from langlauf.store.postgres.driver import PostgresStore
 from tests.support.postgres import fetch
@@ -44,6 +44,46 @@ def test_a_submission_is_claimed_in_its_transaction() -> None:
             assert len(fetch(url, _TRANSACTIONS)) == 1
             assert {one.lease.job_id for one in await claim(store)} == {*jobs} - {*handed}
         finally:
+            await store.close()
+
+    with migrated_database() as url:
+        asyncio.run(main(url))
+
+
+def test_a_claim_asks_only_where_a_job_may_have_come() -> None:
+    """After a submission that left nothing waiting the next claim waits at once, until a hint or the time to poll."""
+    asked: list[ClaimRequest] = []
+
+    class CountingStore(PostgresStore):
+        async def claim(self, request: ClaimRequest) -> list[Claim]:
+            asked.append(request)
+            return await super().claim(request)
+
+    async def main(url: str) -> None:
+        clock, hints = SetClock(), Hints()
+        store = await CountingStore.open(url, hints=hints, clock=clock, notify=False)
+        other = await PostgresStore.open(url, hints=Hints(), clock=clock, notify=False)
+        try:
+            for _ in range(2):
+                task = await _standing(store)
+                await accept(store, clock)
+                assert len((await task).claims) == 1
+            assert len(asked) == 1
+            await accept(other, clock)
+            hints.work()
+            assert len((await store.claim_next(REQUEST, lambda: hints.wait_for_work(60))).claims) == 1
+            await hints.wait_for_work(60)
+            assert len(asked) == 2
+            task = await _standing(store)
+            await accept(store, clock)
+            assert len((await task).claims) == 1
+            await accept(other, clock)
+            found = await store.claim_next(REQUEST, lambda: hints.wait_for_work(0))
+            assert found.claims == []
+            found = await store.claim_next(REQUEST, lambda: hints.wait_for_work(0))
+            assert len(found.claims) == 1
+        finally:
+            await other.close()
             await store.close()
 
     with migrated_database() as url:

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 import pytest
 from msgspec.structs import replace
 
-from langlauf.domain.attempt import Claim, ClaimRequest, Lease, WriteResult
+from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Partial, Progress, Write, WriteResult
 from langlauf.domain.job import Accepted, NewJob
-from langlauf.domain.outcome import Completed, Retry
+from langlauf.domain.outcome import Completed, Released, Retry
 from langlauf.store.commit_hints import announce_batch
 from langlauf.store.group_commit import Recording
 from tests.support.stores import LEASE_SECONDS, SetClock
@@ -24,6 +24,9 @@ class _Heard:
 
     def work(self) -> None:
         self.said.append("work")
+
+    def claim_again(self) -> None:
+        self.said.append("claim again")
 
     def work_after(self, seconds: float) -> None:
         self.said.append(("work after", seconds))
@@ -97,9 +100,27 @@ def test_a_batch_says_once_what_its_ends_have_in_common() -> None:
         ("changed", "4"),
         ("orgs", "org-c"),
         ("work after", 2.0),
+        "claim again",
         ("changed", "1", "2"),
         ("orgs", "org-a"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("write", "ends"),
+    [
+        (Progress(percent=5), False),
+        (Partial(result_id="p", payload="1"), False),
+        (Completed(result_id="r", payload="1"), True),
+        (Retry(code="x", message="y", delay_seconds=2.0), True),
+        (Released(), True),
+    ],
+)
+def test_what_ends_an_attempt_frees_a_slot(write: Write, ends: bool) -> None:
+    """A job that a limit held back may start now."""
+    heard = _Heard()
+    announce_batch(heard, [(Recording(Lease("org-a", "1", 1), write), WriteResult.WRITTEN)])
+    assert ("claim again" in heard.said) is ends
 
 
 def test_a_claim_that_finds_nothing_wakes_nothing() -> None:

@@ -2,22 +2,13 @@
 
 import asyncio
 import mmap
-import socket
 import struct
-from pathlib import Path
 
 import msgspec
 import pytest
 
 from langlauf.analysis.payload import LARGE_TEXT
-from langlauf.domain.attempt import Lease, Write, WriteResult
-from langlauf.domain.outcome import Completed
-from langlauf.hints import Hints
-from langlauf.store.sqlite.driver import SqliteStore
-from langlauf.worker.process_protocol import FromWorker, MessageConnection, ToWorker, WorkerStopped, WorkerUnable
-from langlauf.worker.remote_store import RemoteStore, StoreServer
-from tests.support.stores import SetClock
-from tests.support.submissions import ORG, started
+from langlauf.worker.process_protocol import FromWorker, MessageConnection, WorkerStopped, WorkerUnable
 
 
 @pytest.mark.parametrize("size", [1, 7, 8, 4_096, LARGE_TEXT + 20, 10 * LARGE_TEXT])
@@ -48,46 +39,6 @@ def test_messages_arrive_whole_in_pieces_of_any_size(size: int) -> None:
     heard = asyncio.run(body())
     assert sorted(one.problem for one in heard if isinstance(one, WorkerUnable)) == sorted(texts)
     assert [one for one in heard if isinstance(one, WorkerStopped)] == [WorkerStopped(3)]
-
-
-def test_a_large_payload_comes_to_the_store_as_bytes(tmp_path: Path) -> None:
-    """No text is made of it on its way, which would hold up all requests; a small one is a text."""
-    written: list[Completed] = []
-
-    class NotingStore(SqliteStore):
-        async def record(self, lease: Lease, write: Write) -> WriteResult:
-            assert isinstance(write, Completed)
-            written.append(write)
-            return await super().record(lease, write)
-
-    async def body() -> None:
-        clock = SetClock()
-        store = await NotingStore.open(str(tmp_path / "store.db"), clock=clock, hints=Hints())
-        server, remote = StoreServer(store, Hints(), poll_seconds=1), RemoteStore(clock)
-        above: MessageConnection[FromWorker] = MessageConnection(server.receive, lambda: None, FromWorker)  # type: ignore[arg-type]  # calls alone
-        below: MessageConnection[ToWorker] = MessageConnection(remote.receive, lambda: None, ToWorker)  # type: ignore[arg-type]  # replies alone
-        for connection, end in zip((above, below), socket.socketpair(), strict=True):
-            await asyncio.get_running_loop().create_connection(lambda one=connection: one, sock=end)  # type: ignore[misc]  # bound on purpose
-        server.connection, remote.connection = above, below
-        texts = ['"small"', '"' + "ü" * LARGE_TEXT + '"']
-        try:
-            for name, text in zip(("r-1", "r-2"), texts, strict=True):
-                made = await started(store, clock)
-                assert await remote.record(made.lease, Completed(result_id=name, payload=text))
-                found = await store.tenant(ORG).result(name, latest=False)
-                assert found is not None
-                assert found.delivered.payload == text
-        finally:
-            above.close()
-            below.close()
-            await server.close()
-            await store.close()
-        assert [(write.payload, type(write.payload_data)) for write in written] == [
-            (texts[0], type(None)),
-            (None, memoryview),
-        ]
-
-    asyncio.run(body())
 
 
 def test_a_large_frame_is_not_cleared_before_it_comes() -> None:

@@ -174,7 +174,7 @@ class JobRound:
 
     def _on_done(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
-        self._hints.work()
+        self._hints.claim_again()
 
 
 # -- results -----------------------------------------------------------------------------------------------------------

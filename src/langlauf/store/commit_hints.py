@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol
 
-from langlauf.domain.attempt import Claim, ClaimRequest, WriteResult
+from langlauf.domain.attempt import Checkpoint, Claim, ClaimRequest, Partial, Progress, WriteResult
 from langlauf.domain.instant import seconds_between
 from langlauf.domain.job import Accepted, JobRecord, NewJob
 from langlauf.domain.outcome import Crashed, Released, Retry
@@ -18,6 +18,9 @@ class CommitHints(Protocol):
 
     def work(self) -> None:
         """Signal that there may be a job to claim."""
+
+    def claim_again(self) -> None:
+        """Signal that a job that waits may start now, because another one has ended."""
 
     def work_after(self, seconds: float) -> None:
         """Signal that there will be a job to claim in a while."""
@@ -38,6 +41,7 @@ def announce_batch(hints: CommitHints, done: Sequence[tuple[object, object]], st
     `standing` is what the standing claims that joined the batch got. Jobs that were started with it need no search.
     """
     jobs: list[str] = []
+    ended = False
     orgs: set[str] = set()
     accepted: dict[str, JobRecord] = {}
     started = {claim.lease.job_id for claim in standing}
@@ -50,10 +54,14 @@ def announce_batch(hints: CommitHints, done: Sequence[tuple[object, object]], st
             if answer:
                 jobs.append(operation.lease.job_id)
                 orgs.add(operation.lease.org_id)
+                ended = ended or type(operation.write) not in _UNDER_WAY
         else:
             announce(hints, operation, answer)
+            ended = ended or (type(operation) is Recording and bool(answer))
             if type(operation) is ClaimRequest and isinstance(answer, list):
                 started.update(claim.lease.job_id for claim in answer)
+    if ended:
+        hints.claim_again()
     if jobs:
         hints.changed(jobs)
     if orgs:
@@ -63,6 +71,8 @@ def announce_batch(hints: CommitHints, done: Sequence[tuple[object, object]], st
 
 #: Ends of attempts after which their job may start again.
 _GIVEN_BACK = frozenset({Retry, Released, Crashed})
+#: Writes after which the attempt goes on.
+_UNDER_WAY = frozenset({Progress, Partial, Checkpoint})
 
 
 def announce(hints: CommitHints, operation: object, answer: object) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 import msgspec
 
 from langlauf.analysis.payload import LARGE_TEXT, run_in_thread
-from langlauf.clock import Clock
+from langlauf.clock import Clock, monotonic
 from langlauf.domain import errors
 from langlauf.domain.attempt import (
     Checkpoint,
@@ -203,23 +203,34 @@ class StoreServer:
         self.held: dict[Lease, Claim] = {}
         self._worker_id: str | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._closed = self._withdrawn = False
+        #: a claim for the slots that the last one left, which the worker has not asked for yet
+        self._ahead: asyncio.Task[ClaimBatch] | None = None
+        self._enough = False
+        self._closed = self._withdrawn = self._draining = False
 
     def receive(self, message: StoreCall | WithdrawClaim) -> None:
         """Execute a call in the background, or withdraw the pending claim."""
         if isinstance(message, WithdrawClaim):
             self._withdraw()
             return
-        task = asyncio.create_task(self._execute(message))
+        self._start(self._execute(message))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def drain(self) -> None:
+        """Claim nothing ahead any more, because the worker takes no new jobs."""
+        self._draining = True
+        self._start(self._release_ahead())
 
     async def close(self) -> None:
         """Finish the calls of a worker that is gone: what it had sent counts."""
         self._closed = True
         self._withdraw()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        self.drain()
+        await asyncio.wait(self._tasks)
         if self._worker_id is not None:
             with contextlib.suppress(StoreError):  # it is then listed without reports for some time
                 await self._store.workers.remove(self._worker_id)
@@ -227,7 +238,7 @@ class StoreServer:
     def _withdraw(self) -> None:
         """Let the pending claim return with what it has; a worker has one at a time."""
         self._withdrawn = True
-        self._hints.work()
+        self._hints.claim_again()
 
     async def _execute(self, call: StoreCall) -> None:
         verb = _VERBS[call.verb]
@@ -245,16 +256,48 @@ class StoreServer:
             self.connection.send(reply)
 
     async def _claim_next(self, request: ClaimRequest) -> ClaimBatch:
-        handed = await self._claim_once(request)
-        while not handed.claims and not self._withdrawn:
-            handed = await self._claim_once(request)
+        """Return what was claimed ahead, or claim; then claim ahead for the slots that are left.
+
+        So submissions meet a pending claim also while the worker starts what it got and asks again.
+        """
+        handed = await self._end_ahead()
+        if not handed.claims:
+            handed = await self._claim_until(request, lambda: self._withdrawn)
         self._withdrawn = False
         if self._closed:  # the worker does not know of them
-            for claim in handed.claims:
-                await self._store.record(claim.lease, Released())
+            await self._release(handed)
             return ClaimBatch([], handed.asked_at)
         self.held |= {claim.lease: claim for claim in handed.claims}
+        left = request.slots - len(handed.claims)
+        if handed.claims and left > 0 and not self._draining:
+            self._enough = False
+            ahead = msgspec.structs.replace(request, slots=left)
+            self._ahead = asyncio.create_task(self._claim_until(ahead, lambda: self._enough))
         return handed
+
+    async def _claim_until(self, request: ClaimRequest, over: Callable[[], bool]) -> ClaimBatch:
+        handed = await self._claim_once(request)
+        while not handed.claims and not over():
+            handed = await self._claim_once(request)
+        return handed
+
+    async def _end_ahead(self) -> ClaimBatch:
+        """Return what was claimed ahead."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is None:
+            return ClaimBatch([], monotonic())
+        self._enough = True
+        self._hints.claim_again()
+        return await ahead
+
+    async def _release_ahead(self) -> None:
+        with contextlib.suppress(StoreError):
+            await self._release(await self._end_ahead())
+
+    async def _release(self, handed: ClaimBatch) -> None:
+        for claim in handed.claims:
+            with contextlib.suppress(StoreError):  # its lease expires
+                await self._store.record(claim.lease, Released())
 
     async def _claim_once(self, request: ClaimRequest) -> ClaimBatch:
         return await self._store.claim_next(request, lambda: self._hints.wait_for_work(self._poll_seconds))

@@ -54,6 +54,8 @@ class Worker:
         self._look_every = look_every or settings.poll_seconds
         self._runner = Runner(store, settings, clock)
         self._running: dict[RunningAttempt, asyncio.Task[None]] = {}
+        #: how many jobs the pending claim asks for; 0 while no slot is free
+        self._asked = 0
         lease = settings.lease_seconds
         self._heartbeat = Heartbeat(
             store, hints, lease_seconds=lease, every=settings.poll_seconds, attempts=self._running.keys
@@ -155,8 +157,8 @@ class Worker:
 
     async def _claim_next(self) -> None:
         """Claim jobs that can start, and run them; wait while there are none or no slot is free."""
-        free = self._settings.max_running - len(self._running)
-        if free <= 0:
+        free = self._asked = max(0, self._settings.max_running - len(self._running))
+        if not free:
             await self._wait_for_work()
             return
         limits = {one.name: one.max_running for one in self._registry if one.max_running is not None}
@@ -213,7 +215,9 @@ class Worker:
         task = self._running.pop(attempt)
         if not task.cancelled() and (error := task.exception()):
             log_event(LogEvent.ATTEMPT_UNWRITTEN, logging.ERROR, error=error, job_id=attempt.job_id)
-        self._hints.work()
+        # A pending claim stays where it is large enough: while it is made anew, submissions find none.
+        if self._settings.max_running - len(self._running) >= 2 * self._asked:
+            self._hints.claim_again()
 
 
 def _make_executor(settings: Settings) -> Executor:

@@ -216,6 +216,7 @@ class _ProcessRun:
                 requested.cancel()
                 break
             self._connection.send(message)
+            self._store_server.drain()
             limit = grace + settings.cancel_grace + settings.lease_seconds + _STOP_SECONDS
         else:
             await asyncio.wait({ended}, timeout=limit)

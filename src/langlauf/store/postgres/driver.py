@@ -132,6 +132,8 @@ class PostgresStore:
         self._standing = StandingClaims()
         #: what standing claims got from the submissions that have just been committed
         self._handed: list[Claim] = []
+        #: signals of work before a submission left nothing waiting, and for which analyses
+        self._emptied: tuple[int, tuple[str, ...]] | None = None
         self._payload_cache = PayloadCache()
         self._pool = pool = ReadPool(url, "read", health=self.health)
         self._statuses = StatusReads(pool)
@@ -197,12 +199,17 @@ class PostgresStore:
         self._standing.answer(others, [None] * len(others))
         wanted = None if offer is None else record.request_of(offer.request)
         claims: list[Claim] | None = None
+        signals = self._hints.work_signals
         try:
             [(outcomes, rows)] = await self._connections["submit"].rows_once(
                 "submit", self._at, *submit.parameters_of(batch), wanted
             )
             if offer is not None:
-                claims = submit.started(batch, outcomes, offer.request) or self._claims_of(rows or ())
+                claims = submit.started(batch, outcomes, offer.request)
+                if claims:
+                    self._emptied = (signals, offer.request.analyses)
+                else:
+                    claims = self._claims_of(rows or ())
                 announce(self._notifier, offer.request, claims)
                 self._handed += claims
         finally:
@@ -237,8 +244,9 @@ class PostgresStore:
 
     async def claim_next(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> ClaimBatch:
         asked_at = monotonic()
-        # Waiting submissions are sent together with the claim.
-        claims = [] if self._submits.waiting else await self.claim(request)
+        # Waiting submissions are sent together with the claim; where no job can have come, none need be looked for.
+        none_waits = self._emptied == (self._hints.work_signals, request.analyses)
+        claims = [] if none_waits or self._submits.waiting else await self.claim(request)
         return ClaimBatch(claims, asked_at) if claims else await self._standing.stand(request, idle)
 
     async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[LeaseRenewal]:

@@ -112,6 +112,10 @@ class Notifier:
         self._work = True
         self._start_sending()
 
+    def claim_again(self) -> None:
+        """Signal that something that waits may start; other hosts find it by polling."""
+        self._hints.claim_again()
+
     def work_after(self, seconds: float) -> None:
         """Signal that there will be something to claim; other hosts find it by polling."""
         self._hints.work_after(seconds)

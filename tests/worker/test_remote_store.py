@@ -1,0 +1,136 @@
+"""The store of a worker process, whose calls are executed in the program that started it."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from langlauf.analysis.payload import LARGE_TEXT
+from langlauf.domain.attempt import ClaimBatch, ClaimRequest, Lease, Write, WriteResult
+from langlauf.domain.outcome import Completed
+from langlauf.domain.state import Status
+from langlauf.hints import Hints
+from langlauf.store.protocol import Store
+from langlauf.store.sqlite.driver import SqliteStore
+from langlauf.worker.process_protocol import FromWorker, MessageConnection, ToWorker
+from langlauf.worker.remote_store import RemoteStore, StoreServer
+from tests.support.stores import LEASE_SECONDS, SetClock
+from tests.support.submissions import ORG, accept, read_job, started
+
+_REQUEST = ClaimRequest(worker_id="w", slots=3, analyses=("survey",), lease_seconds=LEASE_SECONDS, max_running=9)
+
+
+@asynccontextmanager
+async def _connected(store: Store, clock: SetClock, hints: Hints) -> AsyncIterator[tuple[StoreServer, RemoteStore]]:
+    """Both ends of one connection; the program's comes first."""
+    server, remote = StoreServer(store, hints, poll_seconds=60), RemoteStore(clock)
+    above: MessageConnection[FromWorker] = MessageConnection(server.receive, lambda: None, FromWorker)  # type: ignore[arg-type]  # calls alone
+    below: MessageConnection[ToWorker] = MessageConnection(remote.receive, lambda: None, ToWorker)  # type: ignore[arg-type]  # replies alone
+    for connection, end in zip((above, below), socket.socketpair(), strict=True):
+        await asyncio.get_running_loop().create_connection(lambda one=connection: one, sock=end)  # type: ignore[misc]  # bound on purpose
+    server.connection, remote.connection = above, below
+    try:
+        yield server, remote
+    finally:
+        above.close()
+        below.close()
+        await server.close()
+
+
+def _run(path: Path, body: Callable[[SqliteStore, SetClock, StoreServer, RemoteStore], Awaitable[None]]) -> None:
+    async def main() -> None:
+        clock, hints = SetClock(), Hints()
+        store = await SqliteStore.open(str(path / "store.db"), clock=clock, hints=hints)
+        try:
+            async with _connected(store, clock, hints) as (server, remote), asyncio.timeout(60):
+                await body(store, clock, server, remote)
+        finally:
+            await store.close()
+
+    asyncio.run(main())
+
+
+def _asked(remote: RemoteStore) -> "asyncio.Task[ClaimBatch]":
+    return asyncio.create_task(remote.claim_next(_REQUEST, asyncio.Event().wait))  # type: ignore[arg-type]  # never returns
+
+
+async def _handed(store: Store, clock: SetClock, remote: RemoteStore) -> None:
+    """A worker asks for three jobs and gets one, so that two slots are left."""
+    asked = _asked(remote)
+    job = await accept(store, clock)
+    assert [one.lease.job_id for one in (await asked).claims] == [job.job_id]
+
+
+async def _until(store: SqliteStore, job_id: str, *, held: bool) -> None:
+    """Return once a job is under a lease, or is not."""
+    changed = asyncio.Event()
+    store._hints.follow(job_id, changed)
+    while ((await read_job(store, job_id)).lease_expires_at is not None) is not held:
+        await changed.wait()
+        changed.clear()
+
+
+def test_a_large_payload_comes_to_the_store_as_bytes(tmp_path: Path) -> None:
+    """No text is made of it on its way, which would hold up all requests; a small one is a text."""
+    written: list[Completed] = []
+
+    class NotingStore(SqliteStore):
+        async def record(self, lease: Lease, write: Write) -> WriteResult:
+            assert isinstance(write, Completed)
+            written.append(write)
+            return await super().record(lease, write)
+
+    async def body() -> None:
+        clock = SetClock()
+        store = await NotingStore.open(str(tmp_path / "store.db"), clock=clock, hints=Hints())
+        texts = ['"small"', '"' + "ü" * LARGE_TEXT + '"']
+        try:
+            async with _connected(store, clock, Hints()) as (_, remote):
+                for name, text in zip(("r-1", "r-2"), texts, strict=True):
+                    made = await started(store, clock)
+                    assert await remote.record(made.lease, Completed(result_id=name, payload=text))
+                    found = await store.tenant(ORG).result(name, latest=False)
+                    assert found is not None
+                    assert found.delivered.payload == text
+        finally:
+            await store.close()
+        assert [(write.payload, type(write.payload_data)) for write in written] == [
+            (texts[0], type(None)),
+            (None, memoryview),
+        ]
+
+    asyncio.run(body())
+
+
+def test_what_comes_before_a_worker_asks_again_is_claimed_for_it(tmp_path: Path) -> None:
+    """For the slots that the last claim left, and no more; the worker gets it when it asks."""
+
+    async def body(store: SqliteStore, clock: SetClock, server: StoreServer, remote: RemoteStore) -> None:
+        await _handed(store, clock, remote)
+        early = await accept(store, clock)
+        await _until(store, early.job_id, held=True)
+        assert [lease.job_id for lease in server.held] != [early.job_id]
+        assert [one.lease.job_id for one in (await _asked(remote)).claims] == [early.job_id]
+        late = await accept(store, clock)
+        assert [one.lease.job_id for one in (await _asked(remote)).claims] == [late.job_id]
+        assert len(server.held) == 3
+
+    _run(tmp_path, body)
+
+
+def test_a_worker_that_drains_claims_nothing_ahead(tmp_path: Path) -> None:
+    """What was claimed for it is released at once, and what comes later waits for another worker."""
+
+    async def body(store: SqliteStore, clock: SetClock, server: StoreServer, remote: RemoteStore) -> None:
+        await _handed(store, clock, remote)
+        early = await accept(store, clock)
+        await _until(store, early.job_id, held=True)
+        server.drain()
+        await _until(store, early.job_id, held=False)
+        late = await accept(store, clock)
+        assert (await read_job(store, late.job_id)).job.status is Status.QUEUED
+        released = (await read_job(store, early.job_id)).job
+        assert (released.status, released.attempt, released.retry_count) == (Status.RUNNING, 1, 0)
+
+    _run(tmp_path, body)
