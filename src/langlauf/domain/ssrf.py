@@ -8,6 +8,7 @@ The tables are our own: what `ipaddress` calls global differs between releases o
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import NamedTuple
 
@@ -15,8 +16,9 @@ Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
 
+@lru_cache(64)
 def is_loopback(host: str) -> bool:
-    """Whether a host name or an address means this machine only."""
+    """Whether a host name or an address means this machine only. Kept, because each request asks for its server's."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
