@@ -1,5 +1,6 @@
 """Each exit code, and the next step that stands beside it."""
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -56,6 +57,17 @@ def test_3_canceled(langlauf: Commands) -> None:
     job = langlauf.submit("-a", "hang")
     langlauf.run("cancel", job, "--reason", "enough", "--wait")
     assert "Canceled by user: enough" in langlauf.run("watch", job, exit_code=3).stderr
+
+
+def test_3_canceled_because_it_was_too_late(langlauf: Commands, client: Client) -> None:
+    """The reason is in words, although the record has a code."""
+    langlauf.run("pause", client.submit(value=1).status().analysis, "--because", "the source is down")
+    soon = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
+    job = langlauf.run("submit", "value=late", "--start-by", soon).stdout.strip()
+    said = "it had not started by its latest start"
+    assert f"Canceled by system: {said}." in langlauf.run("watch", job, exit_code=3).stderr
+    assert said in langlauf.run("status", job).stdout
+    assert said in langlauf.run("result", job, exit_code=3).stderr
 
 
 def test_3_result_of_a_canceled_job(langlauf: Commands, tmp_path: Path, client: Client) -> None:

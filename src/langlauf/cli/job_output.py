@@ -7,7 +7,7 @@ import click
 
 from langlauf.cli.options import CommandError, ExitCode, command_line, format_time, plain, print_json, print_note
 from langlauf.client import JobState, JobSummary, RemoteJob
-from langlauf.client.job_text import pause_text, progress_parts, state_text, time_left
+from langlauf.client.job_text import cancel_reason_text, pause_text, progress_parts, state_text, time_left
 from langlauf.client.progress_bar import drawn_job, terminal
 from langlauf.domain.failure import read_cause
 from langlauf.domain.state import TERMINAL, Status
@@ -113,7 +113,7 @@ def print_outcome(state: JobState, *, result_follows: bool = False) -> None:
             if trace_in(state) is not None:
                 print_note(f"  see where it was raised: {command_line('status', '--trace', state.job_id)}")
         case Status.CANCELED:
-            reason = f": {plain(state.cancel_reason)}" if state.cancel_reason else ""
+            reason = f": {plain(cancel_reason_text(state))}" if state.cancel_reason else ""
             print_note(f"Canceled by {state.canceled_by}{reason}.")
             print_note(f"  resume it: {command_line('retry', state.job_id)}")
             _print_kept(state)
@@ -141,7 +141,7 @@ def print_state(state: JobState, url: str) -> None:
         ("Error", error),
         ("Kept parts", parts_text(state)),
         ("Canceled by", state.canceled_by or ""),
-        ("Reason", plain(state.cancel_reason)),
+        ("Reason", plain(cancel_reason_text(state))),
         ("Result", state.result_id or ""),
         ("Page", url),
     )

@@ -31,7 +31,7 @@ from langlauf.cli.options import (
     print_table,
 )
 from langlauf.client import Client, JobResult, JobState, JobSummary, NotFound
-from langlauf.client.job_text import state_text
+from langlauf.client.job_text import cancel_reason_text, state_text
 from langlauf.client.models import ResultView
 from langlauf.domain.state import TERMINAL, Status
 
@@ -185,7 +185,8 @@ def _no_result(state: JobState) -> CommandError:
     if state.status not in TERMINAL:
         hint = f"wait for it: {command_line('watch', state.job_id)}"
         return CommandError(f"the job is {state.status} and has no result yet", hint)
-    reason = f"{state.error_code}: {plain(state.error_message)}" if state.error_code else plain(state.cancel_reason)
+    failure = f"{state.error_code}: {plain(state.error_message)}" if state.error_code else None
+    reason = failure or plain(cancel_reason_text(state))
     message = f"the job has {'failed' if state.error_code else 'been canceled'} without a result"
     hint = f"try again: {command_line('retry', state.job_id)}"
     code = EXIT_CODE_OF_STATUS[state.status]

@@ -23,6 +23,7 @@ from typing import Any
 
 import msgspec
 
+from langlauf.client.job_text import cancel_reason_text
 from langlauf.client.models import JobResult, JobState, JobSummary
 from langlauf.domain.errors import LanglaufError
 
@@ -79,7 +80,7 @@ class JobCanceled(JobEnded):
     """The job was canceled."""
 
     def __init__(self, state: JobState, last_partial: JobResult | None, url: str) -> None:
-        why = f": {state.cancel_reason}" if state.cancel_reason else ""
+        why = f": {cancel_reason_text(state)}" if state.cancel_reason else ""
         super().__init__(f"was canceled by {state.canceled_by}{why}", state, last_partial, url)
         self.reason = state.cancel_reason
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from langlauf.client.models import JobState, JobSummary
 from langlauf.domain.eta import progress_steps, remaining_range
 from langlauf.domain.instant import from_datetime
-from langlauf.domain.job import Phase
+from langlauf.domain.job import TOO_LATE, Phase
 from langlauf.domain.state import Status
 from langlauf.domain.text import counted, escaped, format_duration
 
@@ -23,6 +23,11 @@ def state_text(job: JobSummary) -> str:
     """Return the state, and the phase where it says more."""
     phase = _PHASE_TEXTS.get(job.phase)
     return f"{job.status} ({phase})" if phase else str(job.status)
+
+
+def cancel_reason_text(job: JobState) -> str:
+    """Return why a job was canceled, or nothing where no reason was given."""
+    return "it had not started by its latest start" if job.cancel_reason == TOO_LATE else job.cancel_reason or ""
 
 
 def progress_parts(job: JobSummary) -> list[str]:

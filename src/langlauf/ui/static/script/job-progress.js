@@ -14,7 +14,7 @@ const WORDS = {
     again: "Retry now", refused: "This job cannot be shown: the permission has expired, or the link is wrong.",
     cancel: "Cancel…", title: "Cancel this job?", keep: "Keep running", stop: "Cancel job",
     text: "Interim results stay available. This cannot be undone. The job can be run again.",
-    notCanceled: "The job could not be canceled.",
+    notCanceled: "The job could not be canceled.", tooLate: "It had not started by its latest start.",
   },
   de: {
     queued: "Wartet auf Start", scheduled: "Geplant", waiting: "Wartet auf einen Worker", backoff: "Wartet auf den nächsten Versuch",
@@ -29,7 +29,7 @@ const WORDS = {
     refused: "Dieser Job kann nicht gezeigt werden: Die Berechtigung ist abgelaufen, oder der Link ist falsch.",
     cancel: "Abbrechen…", title: "Diesen Job abbrechen?", keep: "Weiterlaufen lassen", stop: "Job abbrechen",
     text: "Zwischenstände bleiben verfügbar. Das lässt sich nicht rückgängig machen. Der Job kann erneut ausgeführt werden.",
-    notCanceled: "Der Abbruch war nicht möglich.",
+    notCanceled: "Der Abbruch war nicht möglich.", tooLate: "Er war zum spätesten Startzeitpunkt noch nicht gestartet.",
   },
 };
 
@@ -491,7 +491,8 @@ export class JobProgress extends HTMLElement {
     if (percent === null) p.bar.removeAttribute("value");
     else p.bar.value = percent;
     put(p.more, this.#extras(state));
-    put(p.error, (job.status === "canceled" && job.cancel_reason) || "");
+    const reason = job.cancel_reason === "too_late" ? this.#t("tooLate") : job.cancel_reason;
+    put(p.error, (job.status === "canceled" && reason) || "");
     p.state.name = job.status;
     p.box.className = job.status;
     const quarter = Math.floor((percent ?? 0) / 25);
