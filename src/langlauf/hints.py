@@ -5,6 +5,8 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable
 
+from langlauf.clock import monotonic
+
 #: Wake-ups of workers within one tick are one, and those beyond the horizon are not kept; in seconds.
 _TICK = 0.01
 _HORIZON = 60.0
@@ -27,11 +29,16 @@ class Hints:
         self.closing = asyncio.Event()
         #: how often there may have been a job to claim: where it stays the same, none has come to wait
         self.work_signals = 0
+        self._signaled_at = monotonic()
 
     def work(self) -> None:
         """Signal that there may be a job to claim."""
-        self.work_signals += 1
+        self._count_signal()
         self._work.set()
+
+    def _count_signal(self) -> None:
+        self.work_signals += 1
+        self._signaled_at = monotonic()
 
     def claim_again(self) -> None:
         """Signal that a claim may bring more than the last one did, although no job came: a slot is free."""
@@ -84,9 +91,12 @@ class Hints:
                 event.set()
 
     async def wait_for_work(self, seconds: float) -> None:
-        """Return when there may be work, or after the timeout, when there may be some without a hint."""
-        if not await _wait(self._work, seconds):
-            self.work_signals += 1
+        """Return when there may be work, or after the timeout.
+
+        After so long without a signal there may be some all the same, also where waits were cut short by `claim_again`.
+        """
+        if not await _wait(self._work, seconds) or monotonic() - self._signaled_at >= seconds:
+            self._count_signal()
 
     async def wait_for_attention(self, seconds: float) -> None:
         """Return when a running job may have to be canceled, or after the timeout."""

@@ -280,6 +280,7 @@ UNSEEN: Mapping[tuple[str, str], str] = {
     ("may_start", "least(wanted.slots, "): _SCENE,
     ("may_start", "run_at IS NULL AND start_by IS NULL AND reuse_version IS NULL"): _SCENE,
     ("may_start", "clock.pauses = 0"): _SCENE,
+    ("may_start", "coalesce(clock.look_at > now, true)"): _SCENE,
     ("may_start", "cardinality(wanted.limited) > 0"): _SCENE,
     ("submit", "ORDER BY org_id, idempotency_key ON CONFLICT DO NOTHING"): _TURNS,
     ("record_checkpoints", "ORDER BY job.job FOR SHARE OF job"): _TURNS,

@@ -167,6 +167,7 @@ SCENES = (
     Scene("where a retry is not due", _THREE, _given_back(Retry(code="x", message="y", delay_seconds=9.0), 2)),
     Scene("where a job was given back", _THREE, _given_back(Released(), 0.5)),
     Scene("where a worker was lost", _THREE, _lost),
+    Scene("where slots are kept for lost jobs", _THREE, _lost, replace(REQUEST, max_running=100)),
     Scene("where a job has its time", _THREE, _scheduled(6.0)),
     Scene("where a job waits for its time", _THREE, _scheduled(1.0)),
     Scene("of a paused analysis", _THREE, _paused),

@@ -6,8 +6,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from langlauf.analysis.payload import LARGE_TEXT
 from langlauf.domain.attempt import ClaimBatch, ClaimRequest, Lease, Write, WriteResult
+from langlauf.domain.health import WorkerReport
 from langlauf.domain.outcome import Completed
 from langlauf.domain.state import Status
 from langlauf.hints import Hints
@@ -15,10 +18,23 @@ from langlauf.store.protocol import Store
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.worker.process_protocol import FromWorker, MessageConnection, ToWorker
 from langlauf.worker.remote_store import RemoteStore, StoreServer
-from tests.support.stores import LEASE_SECONDS, SetClock
+from tests.support.stores import LEASE_SECONDS, START, SetClock
 from tests.support.submissions import ORG, accept, read_job, started
 
 _REQUEST = ClaimRequest(worker_id="w", slots=3, analyses=("survey",), lease_seconds=LEASE_SECONDS, max_running=9)
+
+_STOPPING = WorkerReport(
+    worker_id="w",
+    host="h",
+    pid=1,
+    version="0",
+    analyses=("survey",),
+    slots=3,
+    busy=1,
+    every_seconds=5.0,
+    started_at=START,
+    stopping=True,
+)
 
 
 @asynccontextmanager
@@ -119,16 +135,21 @@ def test_what_comes_before_a_worker_asks_again_is_claimed_for_it(tmp_path: Path)
     _run(tmp_path, body)
 
 
-def test_a_worker_that_drains_claims_nothing_ahead(tmp_path: Path) -> None:
+@pytest.mark.parametrize("told", [True, False], ids=["by the program", "by a signal of its own"])
+def test_a_worker_that_drains_claims_nothing_ahead(tmp_path: Path, told: bool) -> None:
     """What was claimed for it is released at once, and what comes later waits for another worker."""
 
     async def body(store: SqliteStore, clock: SetClock, server: StoreServer, remote: RemoteStore) -> None:
         await _handed(store, clock, remote)
         early = await accept(store, clock)
         await _until(store, early.job_id, held=True)
-        server.drain()
+        if told:
+            server.drain()
+        else:
+            await remote.save_report(_STOPPING)
         await _until(store, early.job_id, held=False)
         late = await accept(store, clock)
+        assert (await _asked(remote)).claims == []
         assert (await read_job(store, late.job_id)).job.status is Status.QUEUED
         released = (await read_job(store, early.job_id)).job
         assert (released.status, released.attempt, released.retry_count) == (Status.RUNNING, 1, 0)

@@ -105,7 +105,9 @@ class Heartbeat(BackgroundLoop):
 
 
 class PresenceReporter(BackgroundLoop):
-    """Reports to the store that the worker is there, until it leaves. Only what operators see depends on it.
+    """Reports to the store that the worker is there, until it leaves.
+
+    What operators see depends on it, and the program of a worker process stops claiming for one that reports its stop.
 
     Reports are written one after another, so that the last one stands. A failed write costs a report, nothing else.
     """

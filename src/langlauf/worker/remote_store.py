@@ -221,14 +221,17 @@ class StoreServer:
         task.add_done_callback(self._tasks.discard)
 
     def drain(self) -> None:
-        """Claim nothing ahead any more, because the worker takes no new jobs."""
+        """Claim nothing any more, because the worker takes no new jobs, and release what was claimed ahead.
+
+        The worker may ask once more before it knows. It would get what was released, and release it again.
+        """
         self._draining = True
+        self._withdraw()
         self._start(self._release_ahead())
 
     async def close(self) -> None:
         """Finish the calls of a worker that is gone: what it had sent counts."""
         self._closed = True
-        self._withdraw()
         self.drain()
         await asyncio.wait(self._tasks)
         if self._worker_id is not None:
@@ -276,9 +279,11 @@ class StoreServer:
         return handed
 
     async def _claim_until(self, request: ClaimRequest, over: Callable[[], bool]) -> ClaimBatch:
-        handed = await self._claim_once(request)
-        while not handed.claims and not over():
-            handed = await self._claim_once(request)
+        """Claim at least once, and until there are jobs or it is over; not at all while the worker drains."""
+        handed = ClaimBatch([], monotonic())
+        asked = False
+        while not handed.claims and not self._draining and not (asked and over()):
+            handed, asked = await self._claim_once(request), True
         return handed
 
     async def _end_ahead(self) -> ClaimBatch:
@@ -339,6 +344,8 @@ class StoreServer:
 
     async def _note(self, report: WorkerReport) -> None:
         self._worker_id = report.worker_id
+        if report.stopping:  # also where the worker got a signal by itself
+            self.drain()
         await self._store.workers.save_report(report)
 
     async def _code(self, codes: list[CodeVersion]) -> None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from langlauf.domain.delivery import Notification
-from langlauf.domain.errors import PayloadGone
+from langlauf.domain.errors import PayloadGone, StoreUnavailable
 from langlauf.domain.event import (
     FEED_OVERLAP,
     FEED_SCAN_LIMIT,
@@ -58,6 +58,8 @@ _FEED_START = FeedPosition("", 0, -1, "", 0)
 _LARGE_FETCHES = 2
 #: With results of the largest size that a status contains, a call takes some ten milliseconds.
 _STATUSES_PER_CALL = 32
+#: More are refused: while the database does not answer, each call takes seconds until it is given up.
+_MOST_WAITING = 256
 
 
 class CachedPayload:
@@ -123,15 +125,24 @@ class StatusReads:
             self._read, name="langlauf-statuses", largest=_STATUSES_PER_CALL, holder=lambda request: request.org_id
         )
 
-    async def _read(self, batch: Sequence[StatusRequest]) -> list[StatusView | None]:
+    async def read(self, request: StatusRequest) -> StatusView | None:
+        """Return the status of a job, or None; refused where so many wait that it would take too long."""
+        if self.queue.waiting >= _MOST_WAITING:
+            raise StoreUnavailable("the database is busy: other reads wait already; try again")
+        return await self.queue.do(request)
+
+    async def _read(self, batch: Sequence[StatusRequest]) -> list[StatusView | Exception | None]:
         orgs, ids, events, limits = zip(*batch, strict=True)
         rows = await self._pool.rows(
             "read_statuses", list(orgs), list(map(storable_or_none, ids)), list(events), list(limits)
         )
-        found: list[StatusView | None] = [None] * len(batch)
+        found: list[StatusView | Exception | None] = [None] * len(batch)
         for place, view, latest, result in rows:
-            log = [event_from(row) for row in reversed(latest)]
-            found[place - 1] = StatusView(view_from_database(view), log, result)
+            try:
+                log = [event_from(row) for row in reversed(latest)]
+                found[place - 1] = StatusView(view_from_database(view), log, result)
+            except Exception as error:  # noqa: BLE001 - a record that this version cannot read fails its own reader alone
+                found[place - 1] = error
         return found
 
 
@@ -143,7 +154,7 @@ class PostgresTenantReads(BaseTenantReads):
     ) -> None:
         self._org_id = org_id
         self._pool = pool
-        self._statuses = statuses.queue
+        self._statuses = statuses
         self._payload_cache = payload_cache
         self._blobs = blobs
 
@@ -164,7 +175,7 @@ class PostgresTenantReads(BaseTenantReads):
     # -- one job -------------------------------------------------------------------------------------------------------
 
     async def _status_in_rows(self, job_id: str, *, events: int, inline_limit: int) -> StatusView | None:
-        return await self._statuses.do(StatusRequest(self._org_id, job_id, events, inline_limit))
+        return await self._statuses.read(StatusRequest(self._org_id, job_id, events, inline_limit))
 
     async def log(self, job_id: str, *, after: int, limit: int, most_bytes: int) -> EventLogPage:
         [(rows, more, gone)] = await self._rows("read_log", job_id, after, limit, most_bytes)

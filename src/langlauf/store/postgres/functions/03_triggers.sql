@@ -9,8 +9,9 @@ END $$;
 CREATE TRIGGER jobs_start_queued BEFORE INSERT ON job_rows FOR EACH ROW
 WHEN (NEW.status <> 'queued' AND NEW.imported_at IS NULL
     -- A job may begin its first attempt with its submission: the lease and both events are there.
-    AND NOT (NEW.status = 'running' AND NEW.attempt = 1 AND NEW.event_seq = 2 AND NEW.started_at = NEW.queued_at
-        AND NEW.lease_expires_at > NEW.started_at AND NEW.claim_id IS NOT NULL) AND current_setting('langlauf.copying', true) IS DISTINCT FROM 'on')
+    AND (NEW.status = 'running' AND NEW.attempt = 1 AND NEW.event_seq = 2 AND NEW.started_at = NEW.queued_at
+        AND NEW.lease_expires_at > NEW.started_at AND NEW.claim_id IS NOT NULL) IS NOT TRUE
+    AND current_setting('langlauf.copying', true) IS DISTINCT FROM 'on')
 EXECUTE FUNCTION refuse('illegal transition: a job starts as queued');
 
 CREATE TRIGGER jobs_transition AFTER UPDATE OF status ON job_rows FOR EACH ROW

@@ -42,7 +42,7 @@ BEGIN
 END $$;
 
 -- Whether all submissions without an outcome may start at once for a claim that waits: it has a slot for each, nothing else waits
--- that it could have, and no limit or pause makes it a matter of turns. The leases that are counted may be lost, never too few. The clock is locked, so no other claim is under way.
+-- that it could have, and no limit, pause or lost lease, whose job needs a slot, makes it a matter of turns. The clock is locked, so no other claim is under way.
 CREATE OR REPLACE FUNCTION may_start(now bigint, outcomes text[], new new_job[], wanted claim_request) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -51,7 +51,7 @@ BEGIN
     END IF;
     RETURN (
         SELECT asked.jobs BETWEEN 1 AND least(wanted.slots, wanted.most - counted.leased) AND asked.fit
-            AND counted.waiting = 0 AND clock.pauses = 0
+            AND counted.waiting = 0 AND clock.pauses = 0 AND coalesce(clock.look_at > now, true)
             AND NOT EXISTS (SELECT 1 FROM lanes WHERE analysis = ANY (wanted.known) AND due_at <= now)
             AND NOT EXISTS (SELECT 1 FROM lanes WHERE next_run_at <= now)
         FROM (SELECT count(*) AS jobs, bool_and(analysis = ANY (wanted.known) AND run_at IS NULL AND start_by IS NULL

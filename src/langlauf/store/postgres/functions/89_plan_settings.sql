@@ -22,8 +22,8 @@ BEGIN
                read_feed, read_feed_mark, read_feed_end}',
              'enable_bitmapscan = off SET enable_indexscan = on SET enable_indexonlyscan = on SET enable_sort = off')
             ) AS kind (names, settings) ON proname = ANY (kind.names)
-        -- All others read the first rows in the order of an index, except those that read no table, or whole tables, and those that
-        -- are only called by functions with the same settings: a call with settings takes longer than many a statement.
+        -- All others read the first rows in the order of an index, except those that read no table, or whole tables, and small parts
+        -- of submissions, claims and ends, which keep the settings of their caller: setting them takes longer than many a statement.
         WHERE pronamespace = 'langlauf'::regnamespace AND lanname = 'plpgsql' AND proconfig IS NULL AND provolatile <> 'i'
           AND prorettype <> 'trigger'::regtype AND proname <> ALL (
             '{count_jobs, erase_jobs, erase_rows, feed_mark, full_orgs, within_limits, is_json, fail_lost, org_rows,
