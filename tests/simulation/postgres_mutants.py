@@ -131,7 +131,10 @@ ALONE: tuple[Mutant, ...] = (
     without("submit", "jobs.finished_at IS NULL", 41),
     without("submit", "wish.refuse_duplicate AND outcomes[wish.ordinality] IS NULL", 26, "wish.refuse_duplicate"),
     without(
-        "submit", "wish.refuse_duplicate AND outcomes[wish.ordinality] IS NULL", 4, "outcomes[wish.ordinality] IS NULL"
+        "submit",
+        "wish.refuse_duplicate AND outcomes[wish.ordinality] IS NULL",
+        1324,
+        "outcomes[wish.ordinality] IS NULL",
     ),
     without("submit", "AND outcomes[wish.ordinality] NOT LIKE 'known %'", 182, "AND FALSE"),
     without("renew", "jobs.attempt = mine.attempt", 24),
