@@ -84,13 +84,36 @@ def test_a_record_that_cannot_be_read_fails_its_reader_alone(monkeypatch: pytest
     _run(body)
 
 
-def test_more_than_can_be_read_soon_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Instead of waiting, call after call, for a database that does not answer."""
-    monkeypatch.setattr(reads, "_MOST_WAITING", 3)
+def test_a_burst_of_polls_is_answered() -> None:
+    """However many callers are woken at the same moment."""
 
     async def body(store: PostgresStore, clock: SetClock) -> None:
         job_id = (await accept(store, clock)).job_id
-        found = await _asked(store, *[("org-a", job_id)] * 5)
-        assert [type(one) for one in found] == [StatusView] * 3 + [StoreUnavailable] * 2
+        found = await _asked(store, *[("org-a", job_id)] * 1_000)
+        assert {type(one) for one in found} == {StatusView}
+
+    _run(body)
+
+
+def test_a_database_that_does_not_answer_holds_no_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those behind the first call are refused as well, instead of waiting for one call after another."""
+    monkeypatch.setattr(reads, "_LONGEST_WAIT", 0.1)
+
+    async def body(store: PostgresStore, clock: SetClock) -> None:
+        job_id = (await accept(store, clock)).job_id
+        answers = asyncio.Event()
+        rows = store._pool.rows
+
+        async def held(function: str, *values: Any) -> list[Any]:
+            await answers.wait()
+            return await rows(function, *values)
+
+        monkeypatch.setattr(store._pool, "rows", held)
+        found = await _asked(store, *[("org-a", job_id)] * 100)
+        assert {type(one) for one in found} == {StoreUnavailable}
+        monkeypatch.setattr(reads, "_LONGEST_WAIT", 60)
+        answers.set()
+        [answered] = await _asked(store, ("org-a", job_id))
+        assert isinstance(answered, StatusView)
 
     _run(body)

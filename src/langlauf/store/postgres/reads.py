@@ -1,6 +1,7 @@
 """The reads of one org in PostgreSQL. The org is bound here, once, and passed to every function."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -35,9 +36,9 @@ from langlauf.domain.result import PayloadSource, Snapshot, StoredResult
 from langlauf.domain.state import Status
 from langlauf.store.blobs.large import LargePayloads
 from langlauf.store.blobs.payloads import PIECE
-from langlauf.store.group_commit import GroupCommit
+from langlauf.store.group_commit import MOST_WAITING, GroupCommit
 from langlauf.store.postgres.batch import storable, storable_or_none
-from langlauf.store.postgres.connection import ReadPool
+from langlauf.store.postgres.connection import CALL_TIMEOUT, ReadPool
 from langlauf.store.postgres.overview import read_overview
 from langlauf.store.reads import (
     FEW,
@@ -58,8 +59,8 @@ _FEED_START = FeedPosition("", 0, -1, "", 0)
 _LARGE_FETCHES = 2
 #: With results of the largest size that a status contains, a call takes some ten milliseconds.
 _STATUSES_PER_CALL = 32
-#: More are refused: while the database does not answer, each call takes seconds until it is given up.
-_MOST_WAITING = 256
+#: As long as other reads may wait for a connection and for their answer.
+_LONGEST_WAIT = 2 * CALL_TIMEOUT
 
 
 class CachedPayload:
@@ -126,10 +127,12 @@ class StatusReads:
         )
 
     async def read(self, request: StatusRequest) -> StatusView | None:
-        """Return the status of a job, or None; refused where so many wait that it would take too long."""
-        if self.queue.waiting >= _MOST_WAITING:
-            raise StoreUnavailable("the database is busy: other reads wait already; try again")
-        return await self.queue.do(request)
+        """Return the status of a job, or None; refused where it takes too long, or too many wait."""
+        if self.queue.waiting < MOST_WAITING:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LONGEST_WAIT):
+                    return await self.queue.do(request)
+        raise StoreUnavailable("the database is busy: other reads wait already; try again")
 
     async def _read(self, batch: Sequence[StatusRequest]) -> list[StatusView | Exception | None]:
         orgs, ids, events, limits = zip(*batch, strict=True)
