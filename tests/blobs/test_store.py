@@ -217,7 +217,7 @@ def test_a_place_that_does_not_answer_holds_up_nobody_else(tmp_path: Path) -> No
         slow, quick = await started(store, clock), await started(store, clock)
         loop = asyncio.get_running_loop()
         began = loop.time()
-        writing = asyncio.create_task(store.record(slow.lease, Partial(result_id="r", payload=LARGE)))
+        writing = asyncio.ensure_future(store.record(slow.lease, Partial(result_id="r", payload=LARGE)))
         writes = 0
         while not writing.done():
             assert await store.record(quick.lease, Progress(step=f"{writes}"))

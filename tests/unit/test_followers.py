@@ -58,7 +58,7 @@ def test_a_caller_that_goes_away_takes_no_hint_along(tmp_path: Path) -> None:
             made = await started(store, clock, org="org-a")
             changed = asyncio.Event()
             hints.follow(made.lease.job_id, changed)
-            writing = asyncio.create_task(store.record(made.lease, Progress(percent=50)))
+            writing = asyncio.ensure_future(store.record(made.lease, Progress(percent=50)))
             await asyncio.sleep(0)
             writing.cancel()
             async with asyncio.timeout(60):

@@ -90,7 +90,7 @@ def test_a_long_queue_refuses_submissions_and_takes_what_attempts_write(tmp_path
             assert len(refused) == 1_000
             with pytest.raises(StoreUnavailable, match=str(MOST_WAITING)):
                 await store.submit(order())
-            written = asyncio.create_task(store.record(made.lease, Progress(percent=10)))
+            written = asyncio.ensure_future(store.record(made.lease, Progress(percent=10)))
             renewed = asyncio.create_task(store.renew([made.lease], lease_seconds=15))
             await asyncio.sleep(0)
             assert (written.done(), renewed.done()) == (False, False)

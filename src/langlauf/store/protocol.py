@@ -5,7 +5,7 @@ disk. `StoreUnavailable` means that nothing of it was kept. Reads of tenant data
 bound to one org.
 """
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
 from langlauf.clock import Clock
@@ -248,7 +248,7 @@ class Store(Protocol):
     async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[LeaseRenewal]:
         """Extend the leases that are still held, and return which jobs are to stop."""
 
-    async def record(self, lease: Lease, write: Write) -> WriteResult:
+    def record(self, lease: Lease, write: Write) -> Awaitable[WriteResult]:
         """Write for an attempt; the result is false where its lease is lost and the write was refused.
 
         Beyond the limits of the job, progress and partials change nothing, and the result says so.

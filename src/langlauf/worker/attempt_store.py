@@ -1,6 +1,6 @@
 """The part of a store that a worker uses, and the search for the result of an earlier job in it."""
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
 from langlauf.analysis.payload import decode, run_in_thread
@@ -57,7 +57,7 @@ class AttemptStore(Protocol):
 
     async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[LeaseRenewal]: ...
 
-    async def record(self, lease: Lease, write: Write) -> WriteResult: ...
+    def record(self, lease: Lease, write: Write) -> Awaitable[WriteResult]: ...
 
     def tenant(self, org_id: str) -> AttemptReads: ...
 

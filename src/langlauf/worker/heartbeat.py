@@ -30,6 +30,8 @@ _LEAVE_SECONDS = 5.0
 #: How often the supervisor gets a heartbeat, and the shortest deadline it gets, as shares of a lease.
 _EVERY = 0.05
 _LEAST = 0.15
+#: As a share of a lease: so soon after a heartbeat no other is needed, as leases that are newer end later.
+_RECENT = 0.01
 #: The deadline while only attempts without a lease are being stopped: nothing but the loop depends on them.
 _STOPPING = 0.5
 _STOPPING_SECONDS = 2.0
@@ -200,6 +202,8 @@ class Watchdog(BackgroundLoop):
         self._lease_seconds = lease_seconds
         self._attempts = attempts
         self._watched = False
+        #: until when the deadlines of the last heartbeat suit attempts that have just been claimed
+        self._suit_until = 0.0
 
     async def start(self) -> None:
         """Install the handlers of the supervisor's signals, and start."""
@@ -214,8 +218,11 @@ class Watchdog(BackgroundLoop):
 
         Its deadlines count from the last renewal, and those of the last heartbeat may be from before it.
         """
+        if monotonic() < self._suit_until:
+            return
         attempts = self._attempts()
         held = [attempt for attempt in attempts if not attempt.lost]
+        self._suit_until = monotonic() + _RECENT * self._lease_seconds if held else 0.0
         if attempts or self._watched:
             self._supervisor.watch(self._deadlines(held) if attempts else None)
         self._watched = bool(attempts)

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
 import msgspec
@@ -191,6 +192,11 @@ def _text_length(value: Any) -> int:
     return 0
 
 
+def _error_reply(number: int, error: BaseException) -> StoreErrorReply:
+    known = error if isinstance(error, StoreError) else StoreError(f"{type(error).__name__}: {error}")
+    return StoreErrorReply(number, type(known).__name__, str(known))
+
+
 class StoreServer:
     """The server in the program: executes the calls of one worker process, and knows the leases that it holds."""
 
@@ -202,7 +208,7 @@ class StoreServer:
         #: claims of the worker that have not ended
         self.held: dict[Lease, Claim] = {}
         self._worker_id: str | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Future[Any]] = set()
         #: a claim for the slots that the last one left, which the worker has not asked for yet
         self._ahead: asyncio.Task[ClaimBatch] | None = None
         self._enough = False
@@ -212,8 +218,10 @@ class StoreServer:
         """Execute a call in the background, or withdraw the pending claim."""
         if isinstance(message, WithdrawClaim):
             self._withdraw()
-            return
-        self._start(self._execute(message))
+        elif message.verb == "record" and memoryview(message.arguments).nbytes <= LARGE_TEXT:
+            self._record_small(message)
+        else:
+            self._start(self._execute(message))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -248,8 +256,7 @@ class StoreServer:
         try:
             value = await getattr(self, f"_{call.verb}")(*verb.arguments.decode(call.arguments))
         except Exception as error:  # noqa: BLE001 - the caller gets it
-            known = error if isinstance(error, StoreError) else StoreError(f"{type(error).__name__}: {error}")
-            self._reply(StoreErrorReply(call.number, type(known).__name__, str(known)))
+            self._reply(_error_reply(call.number, error))
         else:
             encoded = await run_in_thread(_encode, value) if _text_length(value) > LARGE_TEXT else _encode(value)
             self._reply(StoreReply(call.number, msgspec.Raw(encoded)))
@@ -315,12 +322,35 @@ class StoreServer:
         return renewals
 
     async def _record(self, lease: Lease, kind: str, write: msgspec.Raw) -> WriteResult:
-        decode = _WRITES[kind].decode
-        decoded = await run_in_thread(decode, write) if memoryview(write).nbytes > LARGE_TEXT else decode(write)
+        decoded = await run_in_thread(_WRITES[kind].decode, write)
         recorded = await self._store.record(lease, decoded)
-        if not recorded or not isinstance(decoded, Progress | Partial | Checkpoint):
-            self.held.pop(lease, None)
+        self._note_record(lease, decoded, recorded)
         return recorded
+
+    def _record_small(self, call: StoreCall) -> None:
+        """Hand a write to the store without a task of its own: there is at least one for each job."""
+        try:
+            lease, kind, write = _VERBS["record"].arguments.decode(call.arguments)
+            decoded = _WRITES[kind].decode(write)
+            recording = asyncio.ensure_future(self._store.record(lease, decoded))
+        except Exception as error:  # noqa: BLE001 - the caller gets it
+            self._reply(_error_reply(call.number, error))
+            return
+        self._tasks.add(recording)
+        recording.add_done_callback(partial(self._recorded, call.number, lease, decoded))
+
+    def _recorded(self, number: int, lease: Lease, write: Write, recording: asyncio.Future[WriteResult]) -> None:
+        self._tasks.discard(recording)
+        error = asyncio.CancelledError() if recording.cancelled() else recording.exception()
+        if error is not None:
+            self._reply(_error_reply(number, error))
+            return
+        self._note_record(lease, write, recording.result())
+        self._reply(StoreReply(number, msgspec.Raw(_encode(recording.result()))))
+
+    def _note_record(self, lease: Lease, write: Write, recorded: WriteResult) -> None:
+        if not recorded or not isinstance(write, Progress | Partial | Checkpoint):
+            self.held.pop(lease, None)
 
     async def _job(self, org_id: str, job_id: str) -> JobView | None:
         return await self._store.tenant(org_id).job(job_id)

@@ -6,7 +6,7 @@ kind. Decisions are made in the database: by its functions, its clock and its lo
 
 import asyncio
 import socket
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Self, cast
 from uuid import uuid4
@@ -262,10 +262,15 @@ class PostgresStore:
         found = dict(zip(asked, answers, strict=True))
         return [record.renewal_of(lease, found[lease]) for lease in leases]
 
-    async def record(self, lease: Lease, write: Write) -> WriteResult:
+    def record(self, lease: Lease, write: Write) -> Awaitable[WriteResult]:
+        if isinstance(write, Partial | Completed) and (self.blobs.wants(write) or write.payload_data is not None):
+            return self._record_large(lease, write)
+        return self._records.do(Recording(lease, write))
+
+    async def _record_large(self, lease: Lease, write: Partial | Completed) -> WriteResult:
         if self.blobs.wants(write):
             write = await self.blobs.keep(lease, write)
-        if isinstance(write, Partial | Completed) and write.payload_data is not None:
+        if write.payload_data is not None:
             text = await asyncio.to_thread(str, write.payload_data, "utf-8")  # the driver takes texts
             write = msgspec.structs.replace(write, payload=text, payload_data=None)
         return cast("WriteResult", await self._records.do(Recording(lease, write)))

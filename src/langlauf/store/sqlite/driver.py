@@ -9,11 +9,22 @@ from typing import Any, Self, TypeVar, cast
 import apsw
 
 from langlauf.clock import Clock, TimeSource, machine_time, monotonic
-from langlauf.domain.attempt import Backoff, Claim, ClaimBatch, ClaimRequest, Lease, LeaseRenewal, Write, WriteResult
+from langlauf.domain.attempt import (
+    Backoff,
+    Claim,
+    ClaimBatch,
+    ClaimRequest,
+    Lease,
+    LeaseRenewal,
+    Partial,
+    Write,
+    WriteResult,
+)
 from langlauf.domain.errors import Overloaded, StoreError, StoreUnavailable
 from langlauf.domain.eta import QueueLoad
 from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob, SubmitOutcome
+from langlauf.domain.outcome import Completed
 from langlauf.domain.read_models import (
     Backlog,
     CancelRequest,
@@ -95,10 +106,11 @@ class SqliteStore(SqliteEngine):
     async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[LeaseRenewal]:
         return cast("list[LeaseRenewal]", await self._writes.do(claim.RenewRequest(tuple(leases), lease_seconds)))
 
-    async def record(self, lease: Lease, write: Write) -> WriteResult:
-        if self.blobs.wants(write):
-            write = await self.blobs.keep(lease, write)
-        return cast("WriteResult", await self._writes.do(Recording(lease, write)))
+    def record(self, lease: Lease, write: Write) -> Awaitable[WriteResult]:
+        return self._record_blob(lease, write) if self.blobs.wants(write) else self._writes.do(Recording(lease, write))
+
+    async def _record_blob(self, lease: Lease, write: Partial | Completed) -> WriteResult:
+        return cast("WriteResult", await self._writes.do(Recording(lease, await self.blobs.keep(lease, write))))
 
     async def cancel(self, request: CancelRequest) -> JobView | None:
         return cast("JobView | None", await self._writes.do(request))
