@@ -50,14 +50,38 @@ def test_a_submission_is_claimed_in_its_transaction() -> None:
         asyncio.run(main(url))
 
 
+class CountingStore(PostgresStore):
+    """Counts the claims that were no part of a submission."""
+
+    asked = 0
+
+    async def claim(self, request: ClaimRequest) -> list[Claim]:
+        self.asked += 1
+        return await super().claim(request)
+
+
+def test_a_claim_waits_for_submissions_under_way() -> None:
+    """Their transaction claims as well; one is executed by itself all the same where none was for some time."""
+
+    async def main(url: str) -> None:
+        clock = SetClock()
+        store = await CountingStore.open(url, hints=Hints(), clock=clock, notify=False)
+        try:
+            for expected in (1, 1):
+                submitted = asyncio.create_task(accept(store, clock))
+                await asyncio.sleep(0)
+                handed = await store.claim_next(REQUEST, asyncio.Event().wait)  # type: ignore[arg-type]  # never returns
+                assert [one.lease.job_id for one in handed.claims] == [(await submitted).job_id]
+                assert store.asked == expected
+        finally:
+            await store.close()
+
+    with migrated_database() as url:
+        asyncio.run(main(url))
+
+
 def test_a_claim_asks_only_where_a_job_may_have_come() -> None:
     """After a submission that left nothing waiting the next claim waits at once, until a hint or the time to poll."""
-    asked: list[ClaimRequest] = []
-
-    class CountingStore(PostgresStore):
-        async def claim(self, request: ClaimRequest) -> list[Claim]:
-            asked.append(request)
-            return await super().claim(request)
 
     async def main(url: str) -> None:
         clock, hints = SetClock(), Hints()
@@ -68,12 +92,12 @@ def test_a_claim_asks_only_where_a_job_may_have_come() -> None:
                 task = await _standing(store)
                 await accept(store, clock)
                 assert len((await task).claims) == 1
-            assert len(asked) == 1
+            assert store.asked == 1
             await accept(other, clock)
             hints.work()
             assert len((await store.claim_next(REQUEST, lambda: hints.wait_for_work(60))).claims) == 1
             await hints.wait_for_work(60)
-            assert len(asked) == 2
+            assert store.asked == 2
             task = await _standing(store)
             await accept(store, clock)
             assert len((await task).claims) == 1

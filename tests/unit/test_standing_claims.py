@@ -88,6 +88,22 @@ def test_a_batch_that_finds_nothing_ends_a_claim_that_no_longer_waits() -> None:
     asyncio.run(main())
 
 
+def test_a_claim_is_for_the_slots_that_are_free_when_it_is_executed() -> None:
+    """Without a free slot it joins no submissions; with more than it had at first it asks for all of them."""
+
+    async def main() -> None:
+        claims, new = StandingClaims(), [new_job(SetClock())]
+        free = 0
+        task = asyncio.create_task(claims.stand(REQUEST, lambda: _wait(asyncio.Event()), lambda: free))
+        await asyncio.sleep(0)
+        assert claims.joining(new) == []
+        free = 5
+        assert [one.request.slots for one in claims.joining(new)] == [5]
+        task.cancel()
+
+    asyncio.run(main())
+
+
 async def _wait(event: asyncio.Event) -> None:
     await event.wait()
 

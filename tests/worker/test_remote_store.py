@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from langlauf.analysis.payload import LARGE_TEXT
+from langlauf.clock import new_id
 from langlauf.domain.attempt import ClaimBatch, ClaimRequest, Lease, Write, WriteResult
 from langlauf.domain.health import WorkerReport
 from langlauf.domain.outcome import Completed
@@ -131,6 +132,20 @@ def test_what_comes_before_a_worker_asks_again_is_claimed_for_it(tmp_path: Path)
         late = await accept(store, clock)
         assert [one.lease.job_id for one in (await _asked(remote)).claims] == [late.job_id]
         assert len(server.held) == 3
+
+    _run(tmp_path, body)
+
+
+def test_a_slot_that_an_end_frees_is_claimed_for_by_the_claim_that_waits(tmp_path: Path) -> None:
+    """It was asked for two slots; with the one of an attempt that ended meanwhile it gets three jobs."""
+
+    async def body(store: SqliteStore, clock: SetClock, server: StoreServer, remote: RemoteStore) -> None:
+        await _handed(store, clock, remote)
+        [running] = server.held
+        assert await remote.record(running, Completed(result_id=new_id(), payload="1"))
+        jobs = await asyncio.gather(*(accept(store, clock) for _ in range(4)))
+        handed = [one.lease.job_id for one in (await _asked(remote)).claims]
+        assert handed == [job.job_id for job in jobs[:3]]
 
     _run(tmp_path, body)
 

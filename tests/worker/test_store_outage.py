@@ -77,12 +77,17 @@ def test_a_failed_claim_is_retried_soon() -> None:
             self.asked = 0
             self.asked_again = asyncio.Event()
 
-        async def claim_next(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> ClaimBatch:
+        async def claim_next(
+            self,
+            request: ClaimRequest,
+            idle: Callable[[], Coroutine[Any, Any, None]],
+            free: Callable[[], int] | None = None,
+        ) -> ClaimBatch:
             self.asked += 1
             if self.asked == 1:
                 raise StoreUnavailable("away")
             self.asked_again.set()
-            return await super().claim_next(request, idle)
+            return await super().claim_next(request, idle, free)
 
     async def main() -> None:
         hints = Hints()

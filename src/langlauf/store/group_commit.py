@@ -103,6 +103,11 @@ class GroupCommit(Generic[Operation, Answer]):
         """How many operations wait for the next batch."""
         return len(self._waiting) + len(self._large)
 
+    @property
+    def idle(self) -> bool:
+        """Whether no batch is under way, and none is to follow."""
+        return self._drain is None
+
     def do(self, operation: Operation) -> asyncio.Future[Answer]:
         """Run the operation in the next batch; the future has its answer."""
         return self._queued(self._large if self._size(operation) > LARGE_PAYLOAD else self._waiting, operation)
@@ -125,6 +130,10 @@ class GroupCommit(Generic[Operation, Answer]):
     async def finish(self) -> None:
         """Refuse further operations, and wait until nothing is under way."""
         self._finished = True
+        await self.wait_until_idle()
+
+    async def wait_until_idle(self) -> None:
+        """Wait until no batch is under way, and none is to follow."""
         while self._drain is not None:
             await asyncio.wait({self._drain})
 
@@ -234,8 +243,10 @@ def payload_length(operation: object) -> int:
 class StandingClaim:
     """A claim that has not got a job yet."""
 
-    def __init__(self, request: ClaimRequest) -> None:
+    def __init__(self, request: ClaimRequest, free: Callable[[], int] | None = None) -> None:
         self.request = request
+        #: how many slots are free now; those of the request where it is None
+        self.free = free
         self.handed: asyncio.Future[ClaimBatch] = asyncio.get_running_loop().create_future()
         #: since when a running batch includes it
         self.asked_at: float | None = None
@@ -250,9 +261,14 @@ class StandingClaims:
     def __init__(self) -> None:
         self._offers: list[StandingClaim] = []
 
-    async def stand(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> ClaimBatch:
+    async def stand(
+        self,
+        request: ClaimRequest,
+        idle: Callable[[], Coroutine[Any, Any, None]],
+        free: Callable[[], int] | None = None,
+    ) -> ClaimBatch:
         """Wait for a job while `idle()` lasts, and then for a batch that includes the claim."""
-        offer = StandingClaim(request)
+        offer = StandingClaim(request, free)
         self._offers.append(offer)
         idling = asyncio.create_task(idle())
         try:
@@ -267,12 +283,19 @@ class StandingClaims:
             self._offers.remove(offer)
 
     def joining(self, batch: Sequence[Any]) -> list[StandingClaim]:
-        """Return the claims that join a batch that accepts jobs; `answer` resolves them."""
+        """Return the claims that join a batch that accepts jobs, for the slots that are free now.
+
+        `answer` resolves them.
+        """
         if not self._offers or not any(isinstance(operation, NewJob) for operation in batch):
             return []
-        joining = [
+        waiting = [
             offer for offer in self._offers if offer.asked_at is None and offer.stands and not offer.handed.done()
         ]
+        for offer in waiting:
+            if offer.free is not None:
+                offer.request = msgspec.structs.replace(offer.request, slots=offer.free())
+        joining = [offer for offer in waiting if offer.request.slots > 0]
         for offer in joining:
             offer.asked_at = monotonic()
             offer.answered.clear()

@@ -239,10 +239,16 @@ class Store(Protocol):
     async def claim(self, request: ClaimRequest) -> list[Claim]:
         """Hand out as many jobs as there are free slots, in fair order, each with a lease."""
 
-    async def claim_next(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> ClaimBatch:
+    async def claim_next(
+        self,
+        request: ClaimRequest,
+        idle: Callable[[], Coroutine[Any, Any, None]],
+        free: Callable[[], int] | None = None,
+    ) -> ClaimBatch:
         """Claim as `claim` does; where nothing may start, the request stands while `idle()` lasts.
 
-        A job submitted in this process meanwhile may be claimed for it in the transaction that accepts it.
+        A job submitted in this process meanwhile may be claimed for it in the transaction that accepts it, then for the
+        `free()` slots of that moment: by then more may be free than when it was asked.
         """
 
     async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[LeaseRenewal]:

@@ -53,7 +53,12 @@ class AttemptStore(Protocol):
     @property
     def workers(self) -> WorkerReports: ...
 
-    async def claim_next(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> ClaimBatch: ...
+    async def claim_next(
+        self,
+        request: ClaimRequest,
+        idle: Callable[[], Coroutine[Any, Any, None]],
+        free: Callable[[], int] | None = None,
+    ) -> ClaimBatch: ...
 
     async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[LeaseRenewal]: ...
 

@@ -111,7 +111,12 @@ class RemoteStore:
         self.connection.send(StoreCall(number, name, msgspec.Raw(_encode(arguments))))
         return future
 
-    async def claim_next(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> ClaimBatch:
+    async def claim_next(
+        self,
+        request: ClaimRequest,
+        idle: Callable[[], Coroutine[Any, Any, None]],
+        free: Callable[[], int] | None = None,  # noqa: ARG002 - the program counts the ends itself
+    ) -> ClaimBatch:
         """Claim jobs; a pending claim is withdrawn when `idle()` returns."""
         future = self._call("claim_next", request)
         idling = asyncio.create_task(idle())
@@ -208,6 +213,8 @@ class StoreServer:
         #: claims of the worker that have not ended
         self.held: dict[Lease, Claim] = {}
         self._worker_id: str | None = None
+        #: how many attempts have ended, each of which frees a slot
+        self._ends = 0
         self._tasks: set[asyncio.Future[Any]] = set()
         #: a claim for the slots that the last one left, which the worker has not asked for yet
         self._ahead: asyncio.Task[ClaimBatch] | None = None
@@ -286,11 +293,21 @@ class StoreServer:
         return handed
 
     async def _claim_until(self, request: ClaimRequest, over: Callable[[], bool]) -> ClaimBatch:
-        """Claim at least once, and until there are jobs or it is over; not at all while the worker drains."""
+        """Claim at least once, and until there are jobs or it is over; not at all while the worker drains.
+
+        Attempts that end meanwhile free further slots.
+        """
+        ended_before = self._ends
+
+        def free() -> int:
+            return request.slots + self._ends - ended_before
+
         handed = ClaimBatch([], monotonic())
         asked = False
         while not handed.claims and not self._draining and not (asked and over()):
-            handed, asked = await self._claim_once(request), True
+            now = msgspec.structs.replace(request, slots=free())
+            handed = await self._store.claim_next(now, lambda: self._hints.wait_for_work(self._poll_seconds), free)
+            asked = True
         return handed
 
     async def _end_ahead(self) -> ClaimBatch:
@@ -310,9 +327,6 @@ class StoreServer:
         for claim in handed.claims:
             with contextlib.suppress(StoreError):  # its lease expires
                 await self._store.record(claim.lease, Released())
-
-    async def _claim_once(self, request: ClaimRequest) -> ClaimBatch:
-        return await self._store.claim_next(request, lambda: self._hints.wait_for_work(self._poll_seconds))
 
     async def _renew(self, leases: list[Lease], seconds: float) -> list[LeaseRenewal]:
         renewals = await self._store.renew(leases, lease_seconds=seconds)
@@ -350,7 +364,7 @@ class StoreServer:
 
     def _note_record(self, lease: Lease, write: Write, recorded: WriteResult) -> None:
         if not recorded or not isinstance(write, Progress | Partial | Checkpoint):
-            self.held.pop(lease, None)
+            self._ends += self.held.pop(lease, None) is not None
 
     async def _job(self, org_id: str, job_id: str) -> JobView | None:
         return await self._store.tenant(org_id).job(job_id)

@@ -54,8 +54,8 @@ class Worker:
         self._look_every = look_every or settings.poll_seconds
         self._runner = Runner(store, settings, clock)
         self._running: dict[RunningAttempt, asyncio.Task[None]] = {}
-        #: how many jobs the pending claim asks for; 0 while no slot is free
-        self._asked = 0
+        #: whether a claim is pending, or none as no slot is free
+        self._asks = False
         lease = settings.lease_seconds
         self._heartbeat = Heartbeat(
             store, hints, lease_seconds=lease, every=settings.poll_seconds, attempts=self._running.keys
@@ -157,8 +157,9 @@ class Worker:
 
     async def _claim_next(self) -> None:
         """Claim jobs that can start, and run them; wait while there are none or no slot is free."""
-        free = self._asked = max(0, self._settings.max_running - len(self._running))
-        if not free:
+        free = self._free_slots()
+        self._asks = free > 0
+        if not self._asks:
             await self._wait_for_work()
             return
         limits = {one.name: one.max_running for one in self._registry if one.max_running is not None}
@@ -173,7 +174,7 @@ class Worker:
             max_running_org=self._settings.max_running_org,
             codes=self._code_keys,
         )
-        handed = await self._store.claim_next(request, self._wait_for_work)
+        handed = await self._store.claim_next(request, self._wait_for_work, self._free_slots)
         if handed.claims and self._heartbeat.late:  # before a new attempt can block the loop again
             await self._heartbeat.beat()
         if is_tracing():
@@ -215,9 +216,11 @@ class Worker:
         task = self._running.pop(attempt)
         if not task.cancelled() and (error := task.exception()):
             log_event(LogEvent.ATTEMPT_UNWRITTEN, logging.ERROR, error=error, job_id=attempt.job_id)
-        # A pending claim stays where it is large enough: while it is made anew, submissions find none.
-        if self._settings.max_running - len(self._running) >= 2 * self._asked:
+        if not self._asks:  # a pending claim is for the slots that are free when it is executed
             self._hints.claim_again()
+
+    def _free_slots(self) -> int:
+        return max(0, self._settings.max_running - len(self._running))
 
 
 def _make_executor(settings: Settings) -> Executor:

@@ -93,6 +93,8 @@ _MAX_BATCH = 250
 #: Each has a connection.
 _CONNECTIONS = ("submit", "claim", "record", "heartbeat", "control", "maintenance", "notify", "deliver", "schedule")
 _FIND_TIMEOUT = 1.0
+#: A claim that waits for submissions is executed by itself when none was executed for so long.
+_CLAIM_SECONDS = 1.0
 
 
 class PostgresStore:
@@ -130,6 +132,8 @@ class PostgresStore:
             self._cancel_batch, name="langlauf-cancels", done=hint, holder=org_of
         )
         self._standing = StandingClaims()
+        #: when the last claim was executed, by itself or with submissions
+        self._claimed_at = -_CLAIM_SECONDS
         #: what standing claims got from the submissions that have just been committed
         self._handed: list[Claim] = []
         #: signals of work before a submission left nothing waiting, and for which analyses
@@ -205,6 +209,7 @@ class PostgresStore:
                 "submit", self._at, *submit.parameters_of(batch), wanted
             )
             if offer is not None:
+                self._claimed_at = monotonic()
                 claims = submit.started(batch, outcomes, offer.request)
                 if claims:
                     self._emptied = (signals, offer.request.analyses)
@@ -227,6 +232,7 @@ class PostgresStore:
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
         rows = await self._connections["claim"].rows_once("claim", self._at, record.request_of(request))
+        self._claimed_at = monotonic()
         claims = self._claims_of(rows)
         announce(self._notifier, request, claims)
         return claims
@@ -242,12 +248,43 @@ class PostgresStore:
     async def next_start(self) -> Instant | None:
         return cast("Instant | None", await self._pool.call("next_start", self.clock.now()))
 
-    async def claim_next(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> ClaimBatch:
+    async def claim_next(
+        self,
+        request: ClaimRequest,
+        idle: Callable[[], Coroutine[Any, Any, None]],
+        free: Callable[[], int] | None = None,
+    ) -> ClaimBatch:
+        """Claim with the next submissions where some are under way, as their transaction does both; else at once."""
         asked_at = monotonic()
-        # Waiting submissions are sent together with the claim; where no job can have come, none need be looked for.
+        # Submissions that hang, as for a lock of another host, must not keep claims from what waits already.
+        if not self._submits.idle and asked_at - self._claimed_at < _CLAIM_SECONDS:
+            handed = await self._claim_with_submissions(request, idle, free)
+            if handed is not None:
+                return handed
+            asked_at = monotonic()
+        # Where no job can have come, none need be looked for.
         none_waits = self._emptied == (self._hints.work_signals, request.analyses)
-        claims = [] if none_waits or self._submits.waiting else await self.claim(request)
-        return ClaimBatch(claims, asked_at) if claims else await self._standing.stand(request, idle)
+        claims = [] if none_waits else await self.claim(request)
+        return ClaimBatch(claims, asked_at) if claims else await self._standing.stand(request, idle, free)
+
+    async def _claim_with_submissions(
+        self,
+        request: ClaimRequest,
+        idle: Callable[[], Coroutine[Any, Any, None]],
+        free: Callable[[], int] | None,
+    ) -> ClaimBatch | None:
+        """Return what the claim got from submissions, nothing where `idle()` is over, or None when they have ended."""
+
+        async def over() -> None:
+            waits = [asyncio.create_task(idle()), asyncio.create_task(self._submits.wait_until_idle())]
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for wait in waits:
+                    wait.cancel()
+
+        handed = await self._standing.stand(request, over, free)
+        return handed if handed.claims or not self._submits.idle else None
 
     async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[LeaseRenewal]:
         if not leases:

@@ -98,10 +98,15 @@ class SqliteStore(SqliteEngine):
     async def claim(self, request: ClaimRequest) -> list[Claim]:
         return cast("list[Claim]", await self._writes.do(request))
 
-    async def claim_next(self, request: ClaimRequest, idle: Callable[[], Coroutine[Any, Any, None]]) -> ClaimBatch:
+    async def claim_next(
+        self,
+        request: ClaimRequest,
+        idle: Callable[[], Coroutine[Any, Any, None]],
+        free: Callable[[], int] | None = None,
+    ) -> ClaimBatch:
         asked_at = monotonic()
         claims = await self.claim(request)
-        return ClaimBatch(claims, asked_at) if claims else await self._standing.stand(request, idle)
+        return ClaimBatch(claims, asked_at) if claims else await self._standing.stand(request, idle, free)
 
     async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[LeaseRenewal]:
         return cast("list[LeaseRenewal]", await self._writes.do(claim.RenewRequest(tuple(leases), lease_seconds)))
