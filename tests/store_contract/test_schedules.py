@@ -20,9 +20,8 @@ from langlauf.hints import Hints
 from langlauf.service.schedules import ScheduleFirer
 from langlauf.service.services import Services
 from langlauf.settings import load_settings
-from langlauf.store.postgres import admin as postgres_schedules
+from langlauf.store import admin_protocol
 from langlauf.store.protocol import Store
-from langlauf.store.sqlite import admin as sqlite_schedules
 from tests.store_contract import killed_firer
 from tests.store_contract.conftest import Harness
 from tests.support.processes import eventually
@@ -96,8 +95,7 @@ def test_a_change_needs_the_schedule_as_it_was_seen(harness: Harness) -> None:
 
 def test_an_org_has_only_so_many(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     """Others have as many."""
-    for driver in (postgres_schedules, sqlite_schedules):
-        monkeypatch.setattr(driver, "MOST_SCHEDULES", 3)
+    monkeypatch.setattr(admin_protocol, "MOST_SCHEDULES", 3)
 
     async def body(store: Store, clock: SetClock) -> None:
         names = [f"number-{number}" for number in range(5)]

@@ -1,70 +1,91 @@
 """Administration in PostgreSQL: keys, sessions, orgs, workers and duties, schedules, and retention."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, cast
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
 
-from msgspec import structs
 from msgspec.structs import astuple
 
-from langlauf.clock import new_secret
-from langlauf.domain.access import ApiKey, HashedKey, KeyChanges
-from langlauf.domain.health import SILENT_KEPT_SECONDS, DutySuccess, WorkerReport, WorkerStatus
+from langlauf.domain.access import HashedKey, KeyChanges
 from langlauf.domain.instant import Instant, after
-from langlauf.domain.provenance import CodeVersion
-from langlauf.domain.schedule import MOST_SCHEDULES, PlannedRun, Schedule, ScheduleEnd
 from langlauf.hints import Hints
-from langlauf.store.admin_protocol import KNOWN_AS, RecordOwner, SessionEnd, worker_from, worker_values
+from langlauf.store.admin_protocol import (
+    KNOWN_AS,
+    AccessStore,
+    DutyStore,
+    OrgStore,
+    ScheduleStore,
+    StoreCalls,
+    WorkerStore,
+)
 from langlauf.store.commit_hints import announce
 from langlauf.store.postgres.batch import storable_or_none
 from langlauf.store.postgres.connection import DatabaseConnection, PooledStore, ReadPool
 from langlauf.store.retention import NEVER, Cutoffs, Kind, RetirableJob, RetireBatch
-from langlauf.store.sql import key_from, schedule_from, scopes_text
+from langlauf.store.sql import key_from
 
 #: Tables whose public name is another one.
 _OWN_NAMES = ("event_rows", "outbox")
+#: Functions that change something without a time. All others take it first.
+_WITHOUT_TIME = frozenset(
+    (
+        *("note_key_uses", "erase_jobs", "erase_rows", "remove_worker", "remove_endpoint", "subscribe"),
+        *("remove_mail_mark", "add_schedule", "change_schedule", "remove_schedule", "advance_schedules"),
+    )
+)
+#: Functions that fire schedules.
+_FIRING = frozenset({"next_planned", "claim_schedules", "advance_schedules"})
 
 
-class PostgresAccess(PooledStore):
+def _storable(value: Any) -> Any:
+    return storable_or_none(value) if isinstance(value, str) else value
+
+
+#: What is not taken as it is: ids that no row can have, durations, which are in microseconds, and rows.
+_KINDS: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("key_id", "endpoint_id", "job_id", "record_id"), _storable),
+    **dict.fromkeys(("claim_seconds", "retry_seconds", "pause_seconds", "rotate_seconds"), partial(after, 0)),
+    "new": astuple,
+}
+
+
+class PostgresCalls(PooledStore, StoreCalls):
+    """Calls functions of the database. No row has an id that cannot be stored: None is looked for in its place."""
+
+    async def _rows(self, query: str, /, **values: Any) -> list[Any]:
+        return await self._runner(query).rows(query, *_stored(values))
+
+    async def _call(self, change: str, /, **values: Any) -> Any:
+        return await self._runner(change).call(change, *self._timed(change, values))
+
+    async def _call_rows(self, change: str, /, **values: Any) -> list[Any]:
+        return await self._runner(change).rows(change, *self._timed(change, values))
+
+    def _runner(self, function: str) -> ReadPool | DatabaseConnection:  # noqa: ARG002 - drivers of some functions differ
+        return self._pool
+
+    def _timed(self, change: str, values: Mapping[str, Any]) -> Iterator[Any]:
+        """Return the values of a change, behind its time."""
+        return _stored(values if change in _WITHOUT_TIME else {"now": self._at(), **values})
+
+
+def _stored(values: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield values as functions of the database take them."""
+    for name, value in values.items():
+        kind = _KINDS.get(name)
+        yield value if kind is None or value is None else kind(value)
+
+
+class PostgresAccess(PostgresCalls, AccessStore):
     """API keys, ended sessions and signing secrets."""
-
-    async def create_key(self, new: HashedKey) -> ApiKey | None:
-        key = new.key
-        values = (key.key_id, key.org_id, key.name, new.secret_hash, scopes_text(key.scopes), key.expires_at)
-        return await self._key("create_key", self._at(), *values)
-
-    async def revoke_key(self, key_id: str, *, org_id: str | None) -> ApiKey | None:
-        return await self._key("revoke_key", self._at(), storable_or_none(key_id), org_id)
-
-    async def keys(self, org_id: str | None) -> list[ApiKey]:
-        return [key_from(row) for row in await self._pool.rows("list_keys", org_id)]
 
     async def key_changes(self, after: int) -> KeyChanges:
         rows = await self._pool.rows("key_changes", after)
         changed = [HashedKey(key_from(key), secret_hash) for key, secret_hash, _ in rows]
         return KeyChanges(rows[-1][-1] if rows else after, changed)
 
-    async def note_key_uses(self, uses: Mapping[str, Instant]) -> None:
-        await self._pool.call("note_key_uses", list(uses), list(uses.values()))
 
-    async def signing_secret(self, purpose: str) -> bytes:
-        return cast("bytes", await self._pool.call("keep_secret", self._at(), purpose, new_secret()))
-
-    async def end_session(self, session_id: str, expires_at: Instant) -> None:
-        await self._pool.call("end_session", self._at(), session_id, expires_at)
-
-    async def session_ends(self, after: int) -> list[SessionEnd]:
-        return [SessionEnd(*row) for row in await self._pool.rows("session_ends", after)]
-
-    async def find(self, kind: Literal["job", "result"], record_id: str) -> RecordOwner | None:
-        rows = await self._pool.rows("owners", kind, storable_or_none(record_id))
-        return RecordOwner(*rows[0]) if len(rows) == 1 else None
-
-    async def _key(self, function: str, *values: object) -> ApiKey | None:
-        rows = await self._pool.rows(function, *values)
-        return key_from(rows[0]) if rows else None
-
-
-class PostgresOrgs:
+class PostgresOrgs(PostgresCalls, OrgStore):
     """Counts and erases the records of an org, by statements with a longer timeout than those of requests."""
 
     def __init__(self, connection: DatabaseConnection, at: Callable[[], Instant | None]) -> None:
@@ -72,105 +93,38 @@ class PostgresOrgs:
         self._at = at
 
     async def rows(self, org_id: str) -> dict[str, int]:
-        found = await self._connection.slow_rows("org_rows", storable_or_none(org_id))
+        found = await self._rows("org_rows", org_id=org_id)
         return dict(sorted((KNOWN_AS.get(table, table), count) for table, count in found))
-
-    async def held(self, org_id: str) -> int:
-        return await self._number("org_held", storable_or_none(org_id))
-
-    async def unended(self, org_id: str, limit: int) -> list[str]:
-        rows = await self._connection.slow_rows("org_unended", storable_or_none(org_id), limit)
-        return [job_id for (job_id,) in rows]
-
-    async def forget_keys(self, org_id: str) -> int:
-        return await self._number("forget_keys", self._at(), storable_or_none(org_id))
-
-    async def remove_jobs(self, org_id: str, limit: int, *, with_held: bool, forced: bool) -> int:
-        return await self._number("erase_jobs", storable_or_none(org_id), limit, with_held, forced)
 
     async def remove_rows(self, org_id: str, table: str, limit: int) -> int:
         own = {known: name for name, known in KNOWN_AS.items() if name in _OWN_NAMES}
-        return await self._number("erase_rows", storable_or_none(org_id), own.get(table, table), limit)
+        return int(await self._call("erase_rows", org_id=org_id, table=own.get(table, table), limit=limit))
 
-    async def _number(self, function: str, *values: Any) -> int:
-        [(number,)] = await self._connection.slow_rows(function, *values)
-        return int(number)
+    async def _rows(self, query: str, /, **values: Any) -> list[Any]:
+        return await self._connection.slow_rows(query, *map(_storable, values.values()))
+
+    async def _call(self, change: str, /, **values: Any) -> Any:
+        [(value,)] = await self._connection.slow_rows(change, *map(_storable, self._timed(change, values)))
+        return value
 
 
-class PostgresWorkers(PooledStore):
+class PostgresWorkers(PostgresCalls, WorkerStore):
     """Reports of running workers."""
 
-    async def save_report(self, report: WorkerReport) -> None:
-        values = worker_values(report).values()
-        await self._pool.call("save_worker_report", self._at(), after(0, SILENT_KEPT_SECONDS), *values)
 
-    async def remove(self, worker_id: str) -> None:
-        await self._pool.call("remove_worker", worker_id)
-
-    async def code(self, key: int) -> CodeVersion | None:
-        rows = await self._pool.rows("find_code", key)
-        names = CodeVersion.__struct_fields__
-        return CodeVersion(**{name: rows[0][name] for name in names}) if rows else None
-
-    async def save_codes(self, codes: Sequence[CodeVersion]) -> None:
-        rows = [(one.key, *structs.astuple(one)) for one in codes]
-        if rows:
-            await self._pool.call("save_codes", self._at(), *map(list, zip(*rows, strict=True)))
-
-    async def statuses(self) -> list[WorkerStatus]:
-        return [worker_from(tuple(row)) for row in await self._pool.rows("all_workers")]
-
-
-class PostgresDuties(PooledStore):
+class PostgresDuties(PostgresCalls, DutyStore):
     """When each maintenance duty last succeeded."""
 
-    async def record_success(self, name: str, host: str) -> None:
-        await self._pool.call("record_duty", self._at(), name, host)
 
-    async def successes(self) -> list[DutySuccess]:
-        return [DutySuccess(*row) for row in await self._pool.rows("all_duties")]
-
-
-# -- schedules ---------------------------------------------------------------------------------------------------------
-
-
-class PostgresSchedules:
-    """Schedules of all orgs."""
+class PostgresSchedules(PostgresCalls, ScheduleStore):
+    """Schedules of all orgs. Firing has a connection of its own, so that it waits for no reader."""
 
     def __init__(self, pool: ReadPool, connection: DatabaseConnection, at: Callable[[], Instant | None]) -> None:
-        self._pool = pool
-        #: firing has a connection of its own, so that it waits for no reader
+        super().__init__(pool, at)
         self._connection = connection
-        self._at = at
 
-    async def add(self, new: Schedule) -> bool:
-        return cast("bool", await self._pool.call("add_schedule", astuple(new), MOST_SCHEDULES))
-
-    async def change(self, changed: Schedule, *, seen_at: Instant) -> bool:
-        return cast("bool", await self._pool.call("change_schedule", astuple(changed), seen_at))
-
-    async def remove(self, org_id: str, name: str) -> bool:
-        return cast("bool", await self._pool.call("remove_schedule", org_id, name))
-
-    async def next_planned(self, analyses: Sequence[str]) -> Instant | None:
-        return cast("Instant | None", await self._connection.call("next_planned", list(analyses)))
-
-    async def claim_due(self, analyses: Sequence[str], *, seconds: float, most: int) -> list[Schedule]:
-        rows = await self._connection.rows("claim_schedules", self._at(), list(analyses), after(0, seconds), most)
-        return [schedule_from(row) for row in rows]
-
-    async def unfinished(self, runs: Sequence[PlannedRun]) -> set[tuple[str, str]]:
-        if not runs:
-            return set()
-        columns = [list(column) for column in zip(*runs, strict=True)]
-        return {(org_id, name) for org_id, name in await self._pool.rows("unfinished_runs", *columns)}
-
-    async def advance(self, ends: Sequence[ScheduleEnd]) -> int:
-        columns = [list(column) for column in zip(*map(astuple, ends), strict=True)] if ends else [[]] * 7
-        return cast("int", await self._connection.call("advance_schedules", *columns))
-
-    async def of_code(self) -> list[Schedule]:
-        return [schedule_from(row) for row in await self._pool.rows("code_schedules")]
+    def _runner(self, function: str) -> ReadPool | DatabaseConnection:
+        return self._connection if function in _FIRING else self._pool
 
 
 # -- retention ---------------------------------------------------------------------------------------------------------

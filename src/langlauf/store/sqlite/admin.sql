@@ -44,14 +44,14 @@ SELECT :session_id, :expires_at, coalesce(max(number), 0) + 1 FROM ended_session
 WHERE true
 ON CONFLICT (session_id) DO NOTHING
 
--- name: read_session_ends
+-- name: session_ends
 SELECT session_id, expires_at, number FROM ended_sessions WHERE number > :after ORDER BY number
 
--- name: find_job
-SELECT org_id, job_id FROM jobs WHERE job_id = :id
-
--- name: find_result
-SELECT org_id, job_id FROM job_results WHERE result_id = :id
+-- name: owners
+-- The org of a job or a result by its id.
+SELECT org_id, job_id FROM jobs WHERE :kind = 'job' AND job_id = :record_id
+UNION ALL
+SELECT org_id, job_id FROM job_results WHERE :kind = 'result' AND result_id = :record_id
 
 -- Orgs as a whole. {table}, {key} and {own} stand for names read from the schema of the file.
 
@@ -107,14 +107,14 @@ RETURNING analysis
 -- name: org_remove_rows
 DELETE FROM {table} WHERE ({key}) IN (SELECT {key} FROM {table} WHERE {own} AND {goes} LIMIT :limit)
 
--- name: note_worker
+-- name: save_worker_report
 -- A worker that stops does not come back; its next life has another id.
 INSERT INTO workers ({worker_names}, seen_at) VALUES ({worker_named}, :now)
 ON CONFLICT (worker_id) DO UPDATE SET
     busy = excluded.busy, slots = excluded.slots, stopping = excluded.stopping, seen_at = excluded.seen_at
 WHERE workers.stopping <= excluded.stopping
 
--- name: forget_worker
+-- name: remove_worker
 DELETE FROM workers WHERE worker_id = :worker_id
 
 -- name: forget_silent_workers
@@ -129,13 +129,13 @@ FROM workers AS worker LEFT JOIN (
 ) AS held ON held.worker_id = worker.worker_id
 ORDER BY worker.started_at, worker.worker_id
 
--- name: read_code
-SELECT {code_columns} FROM codes AS code WHERE code.code = :code
+-- name: find_code
+SELECT * FROM codes WHERE code = :code
 
 -- name: all_pauses
 SELECT {pause_columns} FROM pauses AS pause ORDER BY pause.analysis, pause.org_id
 
--- name: note_duty
+-- name: record_duty
 -- Processes have the same duties: the latest success of any of them counts.
 INSERT INTO duties (name, succeeded_at, host) VALUES (:name, :now, :host)
 ON CONFLICT (name) DO UPDATE SET succeeded_at = excluded.succeeded_at, host = excluded.host

@@ -57,11 +57,11 @@ WHERE org_id = :org_id AND name = :name AND next_run_at = :fired_at
 
 -- name: unfinished_runs
 -- Schedules of which an earlier run has not ended: the newest few of each are looked at.
-SELECT run.value ->> 0, run.value ->> 1 FROM json_each(:runs) AS run
+SELECT run.value, :name ->> run.key FROM json_each(:org_id) AS run
 WHERE EXISTS (SELECT 1 FROM (
     SELECT one.finished_at FROM job_rows AS one INDEXED BY idx_jobs_schedule
-    WHERE one.org = (SELECT org FROM orgs WHERE org_id = run.value ->> 0) AND one.schedule = run.value ->> 1
-      AND one.planned_at < run.value ->> 2
+    WHERE one.org = (SELECT org FROM orgs WHERE org_id = run.value) AND one.schedule = :name ->> run.key
+      AND one.planned_at < :planned_at ->> run.key
     ORDER BY one.planned_at DESC LIMIT 100) WHERE finished_at IS NULL)
 
 -- name: code_schedules
