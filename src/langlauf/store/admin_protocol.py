@@ -124,18 +124,8 @@ class AccessStore(StoreCalls):
 KEYS = "api_keys"
 #: The tables of jobs. All other tables with rows of orgs can be cleared before them.
 OF_JOBS = frozenset(
-    {
-        "jobs",
-        "job_inputs",
-        "job_events",
-        "job_results",
-        "job_chunks",
-        "notifications",
-        "leases",
-        "lanes",
-        "idempotency_keys",
-        KEYS,
-    }
+    {"jobs", "job_inputs", "job_events", "job_results", "job_chunks", "notifications", "leases", "lanes"}
+    | {"idempotency_keys", KEYS}
 )
 #: The public names of tables that a driver names differently.
 KNOWN_AS = {

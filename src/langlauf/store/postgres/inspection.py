@@ -23,15 +23,15 @@ from langlauf.store.tools.inspection import (
     RightsSeen,
     SchemaFacts,
     ServerFacts,
+    ServerInspector,
     SessionSeen,
-    SharedInspector,
 )
 
 #: `server_version_num` of PostgreSQL 15.4 is 150004.
 _VERSION_STEP = 10_000
 
 
-class PostgresInspector(SharedInspector):
+class PostgresInspector(ServerInspector):
     """Inspects one database."""
 
     kind: Kind = "postgres"

@@ -28,11 +28,11 @@ from langlauf.store.sqlite.snapshot import changed_objects
 from langlauf.store.tools.inspection import (
     ClockFacts,
     FileFacts,
+    FileInspector,
     Kind,
     PathFacts,
     RetiredKind,
     SchemaFacts,
-    SharedInspector,
 )
 
 PACKAGE = "langlauf.store.sqlite"
@@ -40,7 +40,7 @@ _FILES = ("inspection.sql", "overview.sql", "admin.sql", "retention.sql", "verif
 _MOST_DAMAGES = 20
 
 
-class SqliteInspector(SharedInspector):
+class SqliteInspector(FileInspector):
     """Inspects one file."""
 
     kind: Kind = "sqlite"

@@ -6,7 +6,7 @@ damaged, a misconfigured server. Nothing is migrated or created. Each query has 
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -164,105 +164,11 @@ class PlannedAnalysis(NamedTuple):
     schedules: int
 
 
-class Inspector(Protocol):
+class Inspector(ABC):
     """Inspects one store. A query that fails raises `StoreError` with the reason."""
 
-    @property
-    def kind(self) -> Kind:
-        """Which driver it is of."""
-
-    def schema(self) -> SchemaFacts:
-        """Return which schema is there."""
-
-    def changed_objects(self) -> list[str]:
-        """Return schema objects that differ from the migrations."""
-
-    def damages(self) -> list[str]:
-        """Return what the database says is damaged; raises `TimeoutError` where that takes too long to find out."""
-
-    def clock(self) -> ClockFacts:
-        """Both times."""
-
-    def workers(self) -> list[WorkerStatus]:
-        """Who works, or did so lately."""
-
-    def pauses(self) -> list[Pause]:
-        """Return all pauses."""
-
-    def queues(self, most: int) -> list[WaitingJobs]:
-        """Return what waits, by org and analysis."""
-
-    def underway(self, most: int) -> list[StartedJob]:
-        """Return what runs or waits for its next attempt."""
-
-    def ended(self, since: Instant, most: int) -> list[EndedJob]:
-        """Return the jobs that ended since a time, the newest first."""
-
-    def duties(self) -> list[DutySuccess]:
-        """Return when each maintenance duty last succeeded."""
-
-    def kept_beyond(self, kind: RetiredKind, before: Instant, most: int) -> tuple[int, int]:
-        """Of the youngest jobs that ended before a time, how many there are and how many still have it."""
-
-    def deliveries(self, now: Instant) -> DeliveriesSeen:
-        """Messages to the outside."""
-
-    def planned_analyses(self) -> list[PlannedAnalysis]:
-        """Return the analyses with planned runs."""
-
-    def has_keys(self) -> bool:
-        """Whether callers are asked for keys."""
-
-    def blobs(self, most: int) -> list[BlobReference]:
-        """Return what the jobs that ended last keep outside of the store."""
-
-    def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], ReferencedPayloads]:
-        """Return the blobs that these jobs still reference."""
-
-    def blob_folder(self) -> str | None:
-        """Return the folder of its blobs; None where it never had any."""
-
-    def blob_owner(self) -> OwnerMark | None:
-        """Return the owner mark of this store; None where no server has started with its blobs yet."""
-
-    def interrupt(self) -> None:
-        """End the question that is under way, from another thread."""
-
-    def close(self) -> None:
-        """Close it."""
-
-
-class FileInspector(Inspector, Protocol):
-    """Inspects a file."""
-
-    def file(self) -> FileFacts:
-        """Return the file as such."""
-
-    def loose_rows(self) -> list[str]:
-        """Return rows that belong to a row which is not there; raises `TimeoutError` where that takes too long."""
-
-
-class ServerInspector(Inspector, Protocol):
-    """Inspects a database."""
-
-    def server(self) -> ServerFacts:
-        """Return facts about the server."""
-
-    def session(self) -> SessionSeen:
-        """Return a session of the program."""
-
-    def rights(self) -> RightsSeen:
-        """Who may do what."""
-
-    def hot_tables(self) -> list[HotTable]:
-        """Tables with many changes."""
-
-    def holders(self) -> list[Holder]:
-        """Who keeps dead rows, the oldest first."""
-
-
-class SharedInspector(ABC):
-    """Inspections that are one query in every driver."""
+    #: which driver it is of
+    kind: Kind
 
     @abstractmethod
     def _ask(self, query: str, /, **values: Any) -> list[Any]:
@@ -276,35 +182,121 @@ class SharedInspector(ABC):
     def _identity(self) -> StoreIdentity:
         """Return the identity of the store."""
 
-    def pauses(self) -> list[Pause]:
-        return [pause_from(row) for row in self._ask("all_pauses")]
+    @abstractmethod
+    def schema(self) -> SchemaFacts:
+        """Return which schema is there."""
+
+    @abstractmethod
+    def changed_objects(self) -> list[str]:
+        """Return schema objects that differ from the migrations."""
+
+    @abstractmethod
+    def damages(self) -> list[str]:
+        """Return what the database says is damaged; raises `TimeoutError` where that takes too long to find out."""
+
+    @abstractmethod
+    def clock(self) -> ClockFacts:
+        """Both times."""
 
     def workers(self) -> list[WorkerStatus]:
+        """Who works, or did so lately."""
         return [worker_from(row) for row in self._ask("all_workers")]
 
+    def pauses(self) -> list[Pause]:
+        """Return all pauses."""
+        return [pause_from(row) for row in self._ask("all_pauses")]
+
+    @abstractmethod
+    def queues(self, most: int) -> list[WaitingJobs]:
+        """Return what waits, by org and analysis."""
+
     def underway(self, most: int) -> list[StartedJob]:
+        """Return what runs or waits for its next attempt."""
         return [StartedJob(*row) for row in self._ask("all_underway", most=most)]
 
     def ended(self, since: Instant, most: int) -> list[EndedJob]:
+        """Return the jobs that ended since a time, the newest first."""
         return [EndedJob(*row) for row in self._ask("all_ended", since=since, most=most)]
 
     def duties(self) -> list[DutySuccess]:
+        """Return when each maintenance duty last succeeded."""
         return [DutySuccess(*row) for row in self._ask("all_duties")]
 
+    @abstractmethod
+    def kept_beyond(self, kind: RetiredKind, before: Instant, most: int) -> tuple[int, int]:
+        """Of the youngest jobs that ended before a time, how many there are and how many still have it."""
+
     def deliveries(self, now: Instant) -> DeliveriesSeen:
+        """Messages to the outside."""
         [row] = self._ask("delivery_state", now=now)
         return DeliveriesSeen(*row)
 
     def planned_analyses(self) -> list[PlannedAnalysis]:
+        """Return the analyses with planned runs."""
         return [PlannedAnalysis(*row) for row in self._ask("planned_analyses")]
 
+    @abstractmethod
+    def has_keys(self) -> bool:
+        """Whether callers are asked for keys."""
+
     def blobs(self, most: int) -> list[BlobReference]:
+        """Return what the jobs that ended last keep outside of the store."""
         return [BlobReference(*row) for row in self._ask("newest_blobs", most=most)]
 
+    @abstractmethod
+    def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], ReferencedPayloads]:
+        """Return the blobs that these jobs still reference."""
+
     def blob_folder(self) -> str | None:
+        """Return the folder of its blobs; None where it never had any."""
         secret = self._secret(IDENTITY)
         return None if secret is None else store_name(secret)
 
     def blob_owner(self) -> OwnerMark | None:
+        """Return the owner mark of this store; None where no server has started with its blobs yet."""
         secret = self._secret(INSTANCE)
         return None if secret is None else mark_of(secret, self._identity())
+
+    @abstractmethod
+    def interrupt(self) -> None:
+        """End the question that is under way, from another thread."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close it."""
+
+
+class FileInspector(Inspector):
+    """Inspects a file."""
+
+    @abstractmethod
+    def file(self) -> FileFacts:
+        """Return the file as such."""
+
+    @abstractmethod
+    def loose_rows(self) -> list[str]:
+        """Return rows that belong to a row which is not there; raises `TimeoutError` where that takes too long."""
+
+
+class ServerInspector(Inspector):
+    """Inspects a database."""
+
+    @abstractmethod
+    def server(self) -> ServerFacts:
+        """Return facts about the server."""
+
+    @abstractmethod
+    def session(self) -> SessionSeen:
+        """Return a session of the program."""
+
+    @abstractmethod
+    def rights(self) -> RightsSeen:
+        """Who may do what."""
+
+    @abstractmethod
+    def hot_tables(self) -> list[HotTable]:
+        """Tables with many changes."""
+
+    @abstractmethod
+    def holders(self) -> list[Holder]:
+        """Who keeps dead rows, the oldest first."""

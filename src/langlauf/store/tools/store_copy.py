@@ -29,60 +29,39 @@ class Table(NamedTuple):
     columns: tuple[str, ...]
 
 
+def _table(name: str, columns: str) -> Table:
+    return Table(name, tuple(columns.split()))
+
+
 #: Jobs come before what belongs to them.
 TABLES = (
     # A job's record has no read mark: that is about the message of its end.
     Table("jobs", (*JobRecord.__struct_fields__, "read_at")),
-    Table("job_inputs", ("org_id", "job_id", "queued_at", "payload")),
+    _table("job_inputs", "org_id job_id queued_at payload"),
     Table("job_events", Event.__struct_fields__),
     Table("job_results", (*Snapshot.__struct_fields__, "payload", "views", "schema_text")),
     # In-app messages about the end of a job are derived from the job, and are in no table.
     Table("outbox", Notification.__struct_fields__),
     Table("delivery_attempts", DeliveryAttempt.__struct_fields__),
-    Table("delivery_lanes", ("org_id", "lane", "failures", "failing_since", "paused_until")),
-    Table("job_wishes", ("org_id", "job_id", "channel", "target", "lane", "language")),
-    Table(
+    _table("delivery_lanes", "org_id lane failures failing_since paused_until"),
+    _table("job_wishes", "org_id job_id channel target lane language"),
+    _table(
         "webhook_endpoints",
-        (
-            "org_id",
-            "endpoint_id",
-            "url",
-            "name",
-            "subjects",
-            "created_at",
-            "version",
-            "former_until",
-            "disabled_at",
-            "disabled_reason",
-        ),
+        "org_id endpoint_id url name subjects created_at version former_until disabled_at disabled_reason",
     ),
     Table("schedules", SCHEDULE_FIELDS),
-    Table("mail_marks", ("org_id", "address", "mark", "at")),
-    Table("inbox_marks", ("org_id", "read_until")),
-    Table("job_chunks", ("org_id", "job_id", "chunk_key", "payload", "created_at", "total")),
-    Table("leases", ("org_id", "job_id", "attempt", "worker_id", "expires_at", "deadline_at")),
-    Table("idempotency_keys", ("org_id", "idempotency_key", "job_id", "payload_hash", "created_at")),
-    Table("pace", ("analysis", "runs", "mean_seconds")),
+    _table("mail_marks", "org_id address mark at"),
+    _table("inbox_marks", "org_id read_until"),
+    _table("job_chunks", "org_id job_id chunk_key payload created_at total"),
+    _table("leases", "org_id job_id attempt worker_id expires_at deadline_at"),
+    _table("idempotency_keys", "org_id idempotency_key job_id payload_hash created_at"),
+    _table("pace", "analysis runs mean_seconds"),
     Table("pauses", Pause.__struct_fields__),
     Table("codes", ("code", *CodeVersion.__struct_fields__, "seen_at")),
-    Table("imports", ("file_name", "sha256", "imported_at", "jobs")),
-    Table(
-        "api_keys",
-        (
-            "key_id",
-            "org_id",
-            "name",
-            "secret_hash",
-            "scopes",
-            "created_at",
-            "expires_at",
-            "revoked_at",
-            "last_used_at",
-            "version",
-        ),
-    ),
-    Table("signing_secrets", ("purpose", "secret", "created_at")),
-    Table("ended_sessions", ("session_id", "expires_at", "number")),
+    _table("imports", "file_name sha256 imported_at jobs"),
+    _table("api_keys", "key_id org_id name secret_hash scopes created_at expires_at revoked_at last_used_at version"),
+    _table("signing_secrets", "purpose secret created_at"),
+    _table("ended_sessions", "session_id expires_at number"),
 )
 BY_NAME = {table.name: table for table in TABLES}
 
