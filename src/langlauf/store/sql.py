@@ -23,9 +23,13 @@ from langlauf.domain.state import Status
 
 # -- named queries -----------------------------------------------------------------------------------------------------
 # A query starts with a line `-- name: what_it_does` and runs to the next one. `{job_columns}` and its like stand for
-# the fields of a record, so that a query and the record it fills cannot drift apart.
+# the fields of a record, so that a query and the record it fills cannot drift apart. What queries of a package have in
+# common is in its `parts.sql`: `{name}` stands for that text, `{name:x}` for it with x in place of {0}, and
+# `{name:x|y}` for both with UNION ALL in between.
 
 _QUERY_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_PART = re.compile(r"\{(\w+)(?::([^{}]*))?\}")
+_PARTS_FILE = "parts.sql"
 _COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
 _RECORDS: dict[str, type[msgspec.Struct]] = {
     "job": JobRecord,
@@ -35,6 +39,7 @@ _RECORDS: dict[str, type[msgspec.Struct]] = {
     "key": ApiKey,
     "worker": WorkerReport,
     "pause": Pause,
+    "schedule": Schedule,
     "code": CodeVersion,
 }
 
@@ -73,7 +78,21 @@ def parse_queries(text: str) -> dict[str, str]:
 def load_queries(package: str, *files: str) -> dict[str, str]:
     """Return the queries of one or more files that lie in a package; read once in a process."""
     folder = resources.files(package)
-    return parse_queries("\n".join(folder.joinpath(file).read_text("utf-8") for file in files))
+    shared = folder.joinpath(_PARTS_FILE)
+    parts = parse_queries(shared.read_text("utf-8")) if shared.is_file() else {}
+    return parse_queries(_put_in("\n".join(folder.joinpath(file).read_text("utf-8") for file in files), parts))
+
+
+def _put_in(text: str, parts: Mapping[str, str]) -> str:
+    """Return SQL with the texts of parts in their places."""
+
+    def part_of(found: re.Match[str]) -> str:
+        part = parts.get(found[1])
+        if part is None:
+            return found[0]
+        return "\nUNION ALL\n".join(_put_in(part.replace("{0}", x), parts) for x in (found[2] or "").split("|"))
+
+    return _PART.sub(part_of, text)
 
 
 # -- migrations --------------------------------------------------------------------------------------------------------

@@ -68,17 +68,17 @@ SELECT count(*) FROM {table} WHERE {own}
 
 -- name: org_held
 SELECT count(*) FROM job_rows INDEXED BY idx_jobs_held
-WHERE org = (SELECT org FROM orgs WHERE org_id = :org_id) AND held_at IS NOT NULL
+WHERE org = {org} AND held_at IS NOT NULL
 
 -- name: org_unended
 SELECT job_id FROM job_rows INDEXED BY idx_jobs_lane_head
-WHERE org = (SELECT org FROM orgs WHERE org_id = :org_id) AND started_at IS NULL AND finished_at IS NULL
+WHERE org = {org} AND started_at IS NULL AND finished_at IS NULL
 UNION ALL
 SELECT job_id FROM job_rows INDEXED BY idx_jobs_lane_due
-WHERE org = (SELECT org FROM orgs WHERE org_id = :org_id) AND next_attempt_at IS NOT NULL
+WHERE org = {org} AND next_attempt_at IS NOT NULL
 UNION ALL
 SELECT job_id FROM job_rows INDEXED BY idx_jobs_timeout_detection
-WHERE org = (SELECT org FROM orgs WHERE org_id = :org_id) AND deadline_at IS NOT NULL
+WHERE org = {org} AND deadline_at IS NOT NULL
 LIMIT :limit
 
 -- name: org_revoke_key
@@ -93,15 +93,14 @@ WHERE org_id = :org_id AND (name <> '' OR last_used_at IS NOT NULL)
 -- What belongs to a job goes with it.
 DELETE FROM job_rows WHERE job IN (
     SELECT job FROM job_rows INDEXED BY idx_jobs_org_status_updated
-    WHERE org = (SELECT org FROM orgs WHERE org_id = :org_id) AND status IN ('completed', 'failed', 'canceled')
+    WHERE org = {org} AND status IN ('completed', 'failed', 'canceled')
       AND finished_at IS NOT NULL AND (:with_held OR held_at IS NULL) LIMIT :limit)
 
 -- name: org_remove_leased
 -- With its lease gone, nothing that a worker writes later is taken.
 DELETE FROM job_rows WHERE job IN (
     SELECT job FROM job_rows INDEXED BY idx_jobs_timeout_detection
-    WHERE org = (SELECT org FROM orgs WHERE org_id = :org_id) AND deadline_at IS NOT NULL
-      AND (:with_held OR held_at IS NULL) LIMIT :limit)
+    WHERE org = {org} AND deadline_at IS NOT NULL AND (:with_held OR held_at IS NULL) LIMIT :limit)
 RETURNING analysis
 
 -- name: org_remove_rows

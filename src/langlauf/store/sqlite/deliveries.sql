@@ -283,7 +283,7 @@ UPDATE job_rows INDEXED BY idx_jobs_id SET read_at = :now
 WHERE job_id BETWEEN substr(:notification_id, 1, min(14, length(:notification_id) - 1))
     AND substr(:notification_id, 1, 14) || char(1114111)
   AND substr(job_id, 1, 14) || '4' || substr(job_id, 16) = :notification_id
-  AND org = (SELECT org FROM orgs WHERE org_id = :org_id)
+  AND org = {org}
   AND status IN ('completed', 'failed') AND (imported_at IS NULL OR imported_at < finished_at) AND read_at IS NULL
 
 -- name: mark_stored_message
@@ -297,6 +297,6 @@ SELECT :org_id, :until
 WHERE EXISTS (SELECT 1 FROM outbox AS one INDEXED BY idx_notifications_inbox
               WHERE one.org_id = :org_id AND one.channel = 'in_app')
    OR EXISTS (SELECT 1 FROM job_rows AS one INDEXED BY idx_jobs_org_status_updated
-              WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.status IN ('completed', 'failed')
+              WHERE one.org = {org} AND one.status IN ('completed', 'failed')
                 AND one.finished_at IS NOT NULL AND (one.imported_at IS NULL OR one.imported_at < one.finished_at))
 ON CONFLICT (org_id) DO UPDATE SET read_until = excluded.read_until WHERE excluded.read_until > read_until

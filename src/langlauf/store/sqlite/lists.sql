@@ -7,14 +7,13 @@
 -- name: walk_jobs
 -- So many of the newest jobs before a position.
 SELECT one.job, one.queued_at, one.job_id FROM job_rows AS one INDEXED BY idx_jobs_org_queued
-WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id)
-  AND (one.queued_at, one.job_id) < (:before_at, :before_id) AND one.queued_at >= :since
+WHERE one.org = {org} AND (one.queued_at, one.job_id) < (:before_at, :before_id) AND one.queued_at >= :since
 ORDER BY one.queued_at DESC, one.job_id DESC LIMIT :walk
 
 -- name: walk_failed
 -- The same of those that failed.
 SELECT one.job, one.queued_at, one.job_id FROM job_rows AS one INDEXED BY idx_jobs_failed
-WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.failed_at IS NOT NULL
+WHERE one.org = {org} AND one.failed_at IS NOT NULL
   AND (one.queued_at, one.job_id) < (:before_at, :before_id) AND one.queued_at >= :since
 ORDER BY one.queued_at DESC, one.job_id DESC LIMIT :walk
 
@@ -22,19 +21,12 @@ ORDER BY one.queued_at DESC, one.job_id DESC LIMIT :walk
 -- All jobs in a state that has few: each state has its own index.
 SELECT few.job, few.queued_at, few.job_id
 FROM (SELECT one.job, one.queued_at, one.job_id FROM job_rows AS one INDEXED BY idx_jobs_org_status_updated
-      WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.status = :status AND one.finished_at IS NOT NULL
+      WHERE one.org = {org} AND one.status = :status AND one.finished_at IS NOT NULL
       UNION ALL
       SELECT one.job, one.queued_at, one.job_id FROM job_rows AS one INDEXED BY idx_jobs_lane_head
-      WHERE :status = 'queued' AND one.org = (SELECT org FROM orgs WHERE org_id = :org_id)
-        AND one.started_at IS NULL AND one.finished_at IS NULL
+      WHERE :status = 'queued' AND one.org = {org} AND one.started_at IS NULL AND one.finished_at IS NULL
       UNION ALL
-      SELECT one.job, one.queued_at, one.job_id FROM job_rows AS one INDEXED BY idx_jobs_timeout_detection
-      WHERE :status IN ('running', 'partial') AND one.org = (SELECT org FROM orgs WHERE org_id = :org_id)
-        AND one.status = :status AND one.deadline_at IS NOT NULL
-      UNION ALL
-      SELECT one.job, one.queued_at, one.job_id FROM job_rows AS one INDEXED BY idx_jobs_lane_due
-      WHERE :status IN ('running', 'partial') AND one.org = (SELECT org FROM orgs WHERE org_id = :org_id)
-        AND one.status = :status AND one.next_attempt_at IS NOT NULL) AS few
+      SELECT * FROM ({started::status}) WHERE :status IN ('running', 'partial')) AS few
 WHERE (few.queued_at, few.job_id) < (:before_at, :before_id) AND few.queued_at >= :since
 ORDER BY few.queued_at DESC, few.job_id DESC
 
@@ -43,22 +35,13 @@ ORDER BY few.queued_at DESC, few.job_id DESC
 SELECT CASE
     WHEN :status = 'queued' THEN (
         SELECT min(:most, coalesce(sum(lane.waiting + lane.scheduled), 0)) FROM lane_rows AS lane
-        WHERE lane.org = (SELECT org FROM orgs WHERE org_id = :org_id))
+        WHERE lane.org = {org})
     WHEN :status IN ('running', 'partial') THEN (
-        SELECT count(*) FROM (
-            SELECT 1 FROM job_rows AS one INDEXED BY idx_jobs_timeout_detection
-            WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id)
-              AND one.status = :status AND one.deadline_at IS NOT NULL
-            UNION ALL
-            SELECT 1 FROM job_rows AS one INDEXED BY idx_jobs_lane_due
-            WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id)
-              AND one.status = :status AND one.next_attempt_at IS NOT NULL
-            LIMIT :most))
+        SELECT count(*) FROM (SELECT 1 FROM ({started::status}) LIMIT :most))
     ELSE (
         SELECT count(*) FROM (
             SELECT 1 FROM job_rows AS one INDEXED BY idx_jobs_org_status_updated
-            WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id)
-              AND one.status = :status AND one.finished_at IS NOT NULL LIMIT :most))
+            WHERE one.org = {org} AND one.status = :status AND one.finished_at IS NOT NULL LIMIT :most))
     END
 
 -- name: read_walked
@@ -86,35 +69,25 @@ SELECT one.job_id, (SELECT analysis.name FROM analyses AS analysis WHERE analysi
     EXISTS (SELECT 1 FROM job_rows AS again INDEXED BY idx_jobs_retry_of
             WHERE again.org = one.org AND again.retry_of = one.job_id)
 FROM job_rows AS one INDEXED BY idx_jobs_failed
-WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.failed_at IS NOT NULL
+WHERE one.org = {org} AND one.failed_at IS NOT NULL
   AND (one.queued_at, one.job_id) < (:before_at, :before_id) AND one.queued_at >= :since
 ORDER BY one.queued_at DESC, one.job_id DESC LIMIT :limit
 
 -- name: walk_unfinished
 -- Jobs that work and have a snapshot already: as few as run or wait for another attempt. Pages of the history are counted, so
 -- that the order inside of an instant is that of the index.
-SELECT one.job, one.queued_at, one.job FROM job_rows AS one INDEXED BY idx_jobs_timeout_detection
-WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.status = 'partial' AND one.deadline_at IS NOT NULL
-UNION ALL
-SELECT one.job, one.queued_at, one.job FROM job_rows AS one INDEXED BY idx_jobs_lane_due
-WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.status = 'partial' AND one.next_attempt_at IS NOT NULL
+SELECT job, queued_at, job FROM ({started:'partial'})
 
 -- name: count_history
-SELECT count(*) FROM job_rows AS one INDEXED BY idx_jobs_history
-WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id)
-  AND one.finished_at IS NOT NULL AND one.result_id IS NOT NULL AND one.result_expired_at IS NULL
+SELECT count(*) {with_result}
 
 -- name: walk_history
-SELECT one.job, one.queued_at, one.job FROM job_rows AS one INDEXED BY idx_jobs_history
-WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id)
-  AND one.finished_at IS NOT NULL AND one.result_id IS NOT NULL AND one.result_expired_at IS NULL
+SELECT one.job, one.queued_at, one.job {with_result}
 ORDER BY one.queued_at DESC, one.job DESC LIMIT :limit OFFSET :offset
 
 -- name: walk_history_back
 -- The same from the other end.
-SELECT one.job, one.queued_at, one.job FROM job_rows AS one INDEXED BY idx_jobs_history
-WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id)
-  AND one.finished_at IS NOT NULL AND one.result_id IS NOT NULL AND one.result_expired_at IS NULL
+SELECT one.job, one.queued_at, one.job {with_result}
 ORDER BY one.queued_at, one.job LIMIT :limit OFFSET :offset
 
 -- name: read_history
@@ -122,14 +95,13 @@ SELECT job.result_id, job.job_id, result.created_at, job.status,
     coalesce(job.input, (SELECT large.input FROM inputs AS large WHERE large.job = job.job))
 FROM json_each(:rows) AS walked CROSS JOIN job_rows AS job ON job.job = walked.value
 CROSS JOIN result_rows AS result ON result.result_id = job.result_id
-WHERE job.org = (SELECT org FROM orgs WHERE org_id = :org_id)
+WHERE job.org = {org}
 ORDER BY job.queued_at DESC, job.job DESC
 
 -- name: read_held
 SELECT {job_columns}, job.lease_expires_at
 FROM (SELECT one.job, one.held_at, one.job_id FROM job_rows AS one INDEXED BY idx_jobs_held
-      WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id)
-        AND one.held_at IS NOT NULL AND (one.held_at, one.job_id) < (:before_at, :before_id)
+      WHERE one.org = {org} AND one.held_at IS NOT NULL AND (one.held_at, one.job_id) < (:before_at, :before_id)
       ORDER BY one.held_at DESC, one.job_id DESC LIMIT :limit) AS held
 CROSS JOIN jobs AS job ON job.row = held.job
 ORDER BY held.held_at DESC, held.job_id DESC
@@ -147,7 +119,7 @@ page AS MATERIALIZED (
     SELECT * FROM (
         SELECT one.finished_at AS created_at, substr(one.job_id, 1, 14) || '4' || substr(one.job_id, 16) AS id, one.job_id
         FROM job_rows AS one INDEXED BY idx_jobs_org_status_updated
-        WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.status = 'completed'
+        WHERE one.org = {org} AND one.status = 'completed'
           AND one.finished_at <= :before_at AND one.finished_at >= (SELECT oldest FROM stored)
           AND (one.imported_at IS NULL OR one.imported_at < one.finished_at)
           AND (one.finished_at < :before_at OR id < :before_id)
@@ -155,7 +127,7 @@ page AS MATERIALIZED (
     UNION ALL SELECT * FROM (
         SELECT one.finished_at AS created_at, substr(one.job_id, 1, 14) || '4' || substr(one.job_id, 16) AS id, one.job_id
         FROM job_rows AS one INDEXED BY idx_jobs_org_status_updated
-        WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.status = 'failed'
+        WHERE one.org = {org} AND one.status = 'failed'
           AND one.finished_at <= :before_at AND one.finished_at >= (SELECT oldest FROM stored)
           AND (one.imported_at IS NULL OR one.imported_at < one.finished_at)
           AND (one.finished_at < :before_at OR id < :before_id)
@@ -181,13 +153,13 @@ ORDER BY notification.created_at DESC, notification.notification_id DESC
 SELECT count(*) FROM (
     SELECT created_at, read_at FROM (
         SELECT one.finished_at AS created_at, one.read_at FROM job_rows AS one INDEXED BY idx_jobs_org_status_updated
-        WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.status = 'completed'
+        WHERE one.org = {org} AND one.status = 'completed'
           AND one.finished_at > coalesce((SELECT mark.read_until FROM inbox_marks AS mark WHERE mark.org_id = :org_id), 0)
           AND (one.imported_at IS NULL OR one.imported_at < one.finished_at)
         ORDER BY one.finished_at DESC LIMIT :walk)
     UNION ALL SELECT created_at, read_at FROM (
         SELECT one.finished_at AS created_at, one.read_at FROM job_rows AS one INDEXED BY idx_jobs_org_status_updated
-        WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.status = 'failed'
+        WHERE one.org = {org} AND one.status = 'failed'
           AND one.finished_at > coalesce((SELECT mark.read_until FROM inbox_marks AS mark WHERE mark.org_id = :org_id), 0)
           AND (one.imported_at IS NULL OR one.imported_at < one.finished_at)
         ORDER BY one.finished_at DESC LIMIT :walk)

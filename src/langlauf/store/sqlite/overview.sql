@@ -1,18 +1,9 @@
 -- The overview of all orgs, for operators. That of one org is in reads.sql.
 
 -- name: all_ended
--- The index has them by what is kept of them.
 SELECT org.org_id, analysis.name, ended.status, ended.queued_at, ended.started_at, ended.finished_at, ended.error_code,
     CASE ended.status WHEN 'failed' THEN ended.job_id END
-FROM (SELECT * FROM (SELECT one.job, one.finished_at FROM job_rows AS one INDEXED BY idx_jobs_finished
-                     WHERE one.kept = 3 AND one.finished_at >= :since ORDER BY one.finished_at DESC LIMIT :most)
-      UNION ALL SELECT * FROM (SELECT one.job, one.finished_at FROM job_rows AS one INDEXED BY idx_jobs_finished
-                     WHERE one.kept = 2 AND one.finished_at >= :since ORDER BY one.finished_at DESC LIMIT :most)
-      UNION ALL SELECT * FROM (SELECT one.job, one.finished_at FROM job_rows AS one INDEXED BY idx_jobs_finished
-                     WHERE one.kept = 1 AND one.finished_at >= :since ORDER BY one.finished_at DESC LIMIT :most)
-      UNION ALL SELECT * FROM (SELECT one.job, one.finished_at FROM job_rows AS one INDEXED BY idx_jobs_finished
-                     WHERE one.kept = 0 AND one.finished_at >= :since ORDER BY one.finished_at DESC LIMIT :most)
-      ORDER BY finished_at DESC LIMIT :most) AS newest
+FROM ({newest_kept:3|2|1|0} ORDER BY finished_at DESC LIMIT :most) AS newest
 CROSS JOIN job_rows AS ended ON ended.job = newest.job
 CROSS JOIN orgs AS org ON org.org = ended.org
 CROSS JOIN analyses AS analysis ON analysis.analysis = ended.analysis
@@ -37,13 +28,7 @@ WHERE one.org = :org AND one.analysis = :analysis AND one.expedite = :expedite A
 ORDER BY one.ticket DESC LIMIT :most
 
 -- name: all_queues
-SELECT org.org_id, analysis.name, lane.waiting,
-    (SELECT one.queued_at FROM job_rows AS one INDEXED BY idx_jobs_lane_head
-     WHERE one.org = lane.org AND one.analysis = lane.analysis AND one.expedite = 1
-       AND one.ticket >= 0 AND one.started_at IS NULL AND one.finished_at IS NULL ORDER BY one.ticket LIMIT 1),
-    (SELECT one.queued_at FROM job_rows AS one INDEXED BY idx_jobs_lane_head
-     WHERE one.org = lane.org AND one.analysis = lane.analysis AND one.expedite = 0
-       AND one.ticket >= 0 AND one.started_at IS NULL AND one.finished_at IS NULL ORDER BY one.ticket LIMIT 1)
+SELECT org.org_id, analysis.name, lane.waiting, {first_queued:1}, {first_queued:0}
 FROM lane_rows AS lane INDEXED BY idx_lanes_turn
 CROSS JOIN orgs AS org ON org.org = lane.org CROSS JOIN analyses AS analysis ON analysis.analysis = lane.analysis
 WHERE lane.waiting > 0 LIMIT :most
@@ -66,13 +51,7 @@ SELECT name, scheduled FROM analyses WHERE analysis > 0 OR scheduled > 0
 
 -- name: backlog_oldest
 -- When the first of each lane and class was accepted: as many looks as lanes that wait.
-SELECT min(min(
-    coalesce((SELECT one.queued_at FROM job_rows AS one INDEXED BY idx_jobs_lane_head
-     WHERE one.org = lane.org AND one.analysis = lane.analysis AND one.expedite = 1
-       AND one.ticket >= 0 AND one.started_at IS NULL AND one.finished_at IS NULL ORDER BY one.ticket LIMIT 1), 1 << 62),
-    coalesce((SELECT one.queued_at FROM job_rows AS one INDEXED BY idx_jobs_lane_head
-     WHERE one.org = lane.org AND one.analysis = lane.analysis AND one.expedite = 0
-       AND one.ticket >= 0 AND one.started_at IS NULL AND one.finished_at IS NULL ORDER BY one.ticket LIMIT 1), 1 << 62)))
+SELECT min(min(coalesce({first_queued:1}, 1 << 62), coalesce({first_queued:0}, 1 << 62)))
 FROM lane_rows AS lane INDEXED BY idx_lanes_turn WHERE lane.waiting > 0
 
 -- name: backlog_running

@@ -27,8 +27,7 @@ SELECT payload FROM job_inputs WHERE org_id = :org_id AND job_id = :job_id
 SELECT job.job_id, coalesce(job.input, large.input)
 FROM json_each(:job_ids) AS wanted CROSS JOIN job_rows AS job ON job.job_id = wanted.value
 LEFT JOIN inputs AS large ON large.job = job.job
-WHERE job.org = (SELECT org FROM orgs WHERE org_id = :org_id)
-  AND coalesce(octet_length(job.input), octet_length(large.input)) <= :largest
+WHERE job.org = {org} AND coalesce(octet_length(job.input), octet_length(large.input)) <= :largest
 
 -- name: read_results
 SELECT {snapshot_columns} FROM job_results AS snapshot
@@ -70,7 +69,7 @@ ORDER BY notification.created_at DESC, notification.notification_id DESC LIMIT :
 SELECT one.job, one.finished_at, one.job_id,
     one.result_expired_at IS NULL AND one.analysis = (SELECT analysis FROM analyses WHERE name = :analysis)
 FROM job_rows AS one INDEXED BY idx_jobs_org_status_updated
-WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.status = 'completed' AND one.finished_at IS NOT NULL
+WHERE one.org = {org} AND one.status = 'completed' AND one.finished_at IS NOT NULL
   AND (one.finished_at, one.job_id) < (:before_at, :before_id)
 ORDER BY one.finished_at DESC, one.job_id DESC LIMIT :walk
 
@@ -79,28 +78,13 @@ ORDER BY one.finished_at DESC, one.job_id DESC LIMIT :walk
 SELECT done.job_id, done.result_id, done.finished_at,
     coalesce(done.input, (SELECT large.input FROM inputs AS large WHERE large.job = done.job))
 FROM json_each(:rows) AS walked CROSS JOIN job_rows AS done ON done.job = walked.value
-WHERE done.org = (SELECT org FROM orgs WHERE org_id = :org_id)
+WHERE done.org = {org}
 
 -- name: read_ended
 -- The newest that ended since then.
 SELECT :org_id, analysis.name, ended.status, ended.queued_at, ended.started_at, ended.finished_at, ended.error_code,
     CASE ended.status WHEN 'failed' THEN ended.job_id END
-FROM (SELECT * FROM (
-          SELECT one.job, one.finished_at FROM job_rows AS one INDEXED BY idx_jobs_org_status_updated
-          WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.status = 'completed'
-            AND one.finished_at >= :since
-          ORDER BY one.finished_at DESC LIMIT :most)
-      UNION ALL SELECT * FROM (
-          SELECT one.job, one.finished_at FROM job_rows AS one INDEXED BY idx_jobs_org_status_updated
-          WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.status = 'failed'
-            AND one.finished_at >= :since
-          ORDER BY one.finished_at DESC LIMIT :most)
-      UNION ALL SELECT * FROM (
-          SELECT one.job, one.finished_at FROM job_rows AS one INDEXED BY idx_jobs_org_status_updated
-          WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.status = 'canceled'
-            AND one.finished_at >= :since
-          ORDER BY one.finished_at DESC LIMIT :most)
-      ORDER BY finished_at DESC LIMIT :most) AS newest
+FROM ({newest_of_org:completed|failed|canceled} ORDER BY finished_at DESC LIMIT :most) AS newest
 CROSS JOIN job_rows AS ended ON ended.job = newest.job
 CROSS JOIN analyses AS analysis ON analysis.analysis = ended.analysis
 
@@ -114,36 +98,29 @@ CROSS JOIN job_rows AS last ON last.job = (
     WHERE one.org = lane.org AND one.analysis = lane.analysis AND one.expedite = class.expedite
       AND one.started_at IS NULL AND one.finished_at IS NULL
     ORDER BY one.ticket DESC LIMIT 1)
-WHERE lane.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND lane.waiting > 0 AND last.queued_at >= :since LIMIT :most
+WHERE lane.org = {org} AND lane.waiting > 0 AND last.queued_at >= :since LIMIT :most
 
 -- name: read_waiting
 -- Tickets are given in the order of time.
 SELECT one.ticket, one.queued_at FROM job_rows AS one INDEXED BY idx_jobs_lane_head
-WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id)
-  AND one.analysis = :analysis AND one.expedite = :expedite AND one.ticket >= 0 AND one.ticket < :behind
+WHERE one.org = {org} AND one.analysis = :analysis AND one.expedite = :expedite AND one.ticket >= 0 AND one.ticket < :behind
   AND one.started_at IS NULL AND one.finished_at IS NULL
 ORDER BY one.ticket DESC LIMIT :most
 
 -- name: read_queues
 -- With the oldest of each class, each one look into the index.
-SELECT :org_id, analysis.name, lane.waiting,
-    (SELECT one.queued_at FROM job_rows AS one INDEXED BY idx_jobs_lane_head
-     WHERE one.org = lane.org AND one.analysis = lane.analysis AND one.expedite = 1
-       AND one.ticket >= 0 AND one.started_at IS NULL AND one.finished_at IS NULL ORDER BY one.ticket LIMIT 1),
-    (SELECT one.queued_at FROM job_rows AS one INDEXED BY idx_jobs_lane_head
-     WHERE one.org = lane.org AND one.analysis = lane.analysis AND one.expedite = 0
-       AND one.ticket >= 0 AND one.started_at IS NULL AND one.finished_at IS NULL ORDER BY one.ticket LIMIT 1)
+SELECT :org_id, analysis.name, lane.waiting, {first_queued:1}, {first_queued:0}
 FROM lane_rows AS lane JOIN analyses AS analysis USING (analysis)
-WHERE lane.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND lane.waiting > 0 LIMIT :most
+WHERE lane.org = {org} AND lane.waiting > 0 LIMIT :most
 
 -- name: read_underway
 -- What workers hold, over all orgs, is few; what waits for another attempt is found by its org.
 SELECT :org_id, found.job_id, analysis.name, found.queued_at, found.started_at, found.cancel_requested_at,
     found.next_attempt_at, found.lease_expires_at
 FROM (SELECT * FROM job_rows AS job INDEXED BY idx_jobs_timeout_detection
-      WHERE job.deadline_at IS NOT NULL AND job.org = (SELECT org FROM orgs WHERE org_id = :org_id)
+      WHERE job.deadline_at IS NOT NULL AND job.org = {org}
       UNION ALL SELECT * FROM job_rows AS job INDEXED BY idx_jobs_lane_due
-      WHERE job.next_attempt_at IS NOT NULL AND job.org = (SELECT org FROM orgs WHERE org_id = :org_id)) AS found
+      WHERE job.next_attempt_at IS NOT NULL AND job.org = {org}) AS found
 JOIN analyses AS analysis ON analysis.analysis = found.analysis
 LIMIT :most
 
@@ -176,11 +153,11 @@ ORDER BY created_at, row
 SELECT {job_columns}, job.lease_expires_at
 FROM (SELECT * FROM (
           SELECT again.job_id FROM job_rows AS again INDEXED BY idx_jobs_retry_of
-          WHERE again.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND again.retry_of = :job_id
+          WHERE again.org = {org} AND again.retry_of = :job_id
           ORDER BY again.job DESC LIMIT :most)
       UNION ALL SELECT * FROM (
           SELECT changed.job_id FROM job_rows AS changed INDEXED BY idx_jobs_based_on
-          WHERE changed.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND changed.based_on = :job_id
+          WHERE changed.org = {org} AND changed.based_on = :job_id
           ORDER BY changed.job DESC LIMIT :most)) AS found
 CROSS JOIN jobs AS job ON job.job_id = found.job_id AND job.org_id = :org_id
 ORDER BY job.queued_at DESC, job.job_id DESC LIMIT :most
@@ -201,7 +178,7 @@ CROSS JOIN job_rows AS last ON last.job = (
     WHERE one.org = lane.org AND one.analysis = lane.analysis AND one.expedite = class.expedite
       AND one.started_at IS NULL AND one.finished_at IS NULL
     ORDER BY one.ticket DESC LIMIT 1)
-WHERE lane.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND lane.waiting > 0
+WHERE lane.org = {org} AND lane.waiting > 0
 
 -- name: read_feed
 -- The result of a failed job is in its own record.

@@ -7,86 +7,35 @@
 -- everything of the job is, and while it is held all but its events. A message for people is a record and not a delivery.
 
 -- name: retirable_results
--- A partial is not kept longer than the final that followed it: the job would show a result it no longer has.
 SELECT job.finished_at, job.job, (SELECT org.org_id FROM orgs AS org WHERE org.org = job.org), job.job_id,
-    (SELECT count(*) FROM result_rows AS result
-     WHERE result.job = job.job AND result.removed_at IS NULL
-       AND job.finished_at <= CASE
-           WHEN result.result_kind = 'final' THEN :final_cutoff
-           WHEN job.status = 'completed' THEN :completed_cutoff
-           ELSE :partial_cutoff END),
+    (SELECT count(*) FROM result_rows AS result WHERE result.job = job.job AND result.removed_at IS NULL AND {expired}),
     (SELECT coalesce(sum(coalesce(octet_length(result.payload), 0) + coalesce(octet_length(result.views), 0)), 0)
      FROM result_rows AS result WHERE result.job = job.job),
-    NOT EXISTS (SELECT 1 FROM result_rows AS result
-     WHERE result.job = job.job AND result.removed_at IS NULL
-       AND job.finished_at > CASE
-           WHEN result.result_kind = 'final' THEN :final_cutoff
-           WHEN job.status = 'completed' THEN :completed_cutoff
-           ELSE :partial_cutoff END),
-    job.held_at IS NOT NULL OR EXISTS (
-        SELECT 1 FROM outbox AS message INDEXED BY idx_notifications_job_channel
-        WHERE message.job_id = job.job_id AND message.channel <> 'in_app' AND message.delivery_status = 'pending')
-FROM (SELECT * FROM (SELECT one.finished_at, one.job FROM job_rows AS one INDEXED BY idx_jobs_finished
-                     WHERE one.kept = 2 AND one.finished_at <= :cutoff AND (one.finished_at, one.job) > (:after_time, :after_row)
-                     ORDER BY one.finished_at, one.job LIMIT :limit)
-      UNION ALL SELECT * FROM (SELECT one.finished_at, one.job FROM job_rows AS one INDEXED BY idx_jobs_finished
-                     WHERE one.kept = 3 AND one.finished_at <= :cutoff AND (one.finished_at, one.job) > (:after_time, :after_row)
-                     ORDER BY one.finished_at, one.job LIMIT :limit)
-      ORDER BY finished_at, job LIMIT :limit) AS old
-CROSS JOIN job_rows AS job ON job.job = old.job
-ORDER BY old.finished_at, old.job
+    NOT EXISTS (
+        SELECT 1 FROM result_rows AS result WHERE result.job = job.job AND result.removed_at IS NULL AND NOT {expired}),
+    job.held_at IS NOT NULL OR {pending_delivery:job.job_id}
+FROM ({oldest_kept:2|3} ORDER BY finished_at, job LIMIT :limit) AS old
+CROSS JOIN job_rows AS job ON job.job = old.job ORDER BY old.finished_at, old.job
 
 -- name: retirable_events
 SELECT job.finished_at, job.job, (SELECT org.org_id FROM orgs AS org WHERE org.org = job.org), job.job_id,
-    (SELECT count(*) FROM event_rows AS event WHERE event.job = job.job),
-    0,
-    1,
-    EXISTS (
-        SELECT 1 FROM outbox AS message INDEXED BY idx_notifications_job_channel
-        WHERE message.job_id = job.job_id AND message.channel <> 'in_app' AND message.delivery_status = 'pending')
-FROM (SELECT * FROM (SELECT one.finished_at, one.job FROM job_rows AS one INDEXED BY idx_jobs_finished
-                     WHERE one.kept = 1 AND one.finished_at <= :cutoff AND (one.finished_at, one.job) > (:after_time, :after_row)
-                     ORDER BY one.finished_at, one.job LIMIT :limit)
-      UNION ALL SELECT * FROM (SELECT one.finished_at, one.job FROM job_rows AS one INDEXED BY idx_jobs_finished
-                     WHERE one.kept = 3 AND one.finished_at <= :cutoff AND (one.finished_at, one.job) > (:after_time, :after_row)
-                     ORDER BY one.finished_at, one.job LIMIT :limit)
-      ORDER BY finished_at, job LIMIT :limit) AS old
-CROSS JOIN job_rows AS job ON job.job = old.job
-ORDER BY old.finished_at, old.job
+    (SELECT count(*) FROM event_rows AS event WHERE event.job = job.job), 0, 1, {pending_delivery:job.job_id}
+FROM ({oldest_kept:1|3} ORDER BY finished_at, job LIMIT :limit) AS old
+CROSS JOIN job_rows AS job ON job.job = old.job ORDER BY old.finished_at, old.job
 
 -- name: retirable_jobs
 -- The rows that go are the records themselves; their weight is in what they take along.
-SELECT job.finished_at, job.job, (SELECT org.org_id FROM orgs AS org WHERE org.org = job.org), job.job_id,
-    1,
-    (SELECT coalesce(sum(octet_length(chunk.payload)), 0) FROM chunk_rows AS chunk WHERE chunk.job = job.job),
-    1,
-    job.held_at IS NOT NULL OR EXISTS (
-        SELECT 1 FROM outbox AS message INDEXED BY idx_notifications_job_channel
-        WHERE message.job_id = job.job_id AND message.channel <> 'in_app' AND message.delivery_status = 'pending')
-FROM (SELECT * FROM (SELECT one.finished_at, one.job FROM job_rows AS one INDEXED BY idx_jobs_finished
-                     WHERE one.kept = 0 AND one.finished_at <= :cutoff AND (one.finished_at, one.job) > (:after_time, :after_row)
-                     ORDER BY one.finished_at, one.job LIMIT :limit)
-      UNION ALL SELECT * FROM (SELECT one.finished_at, one.job FROM job_rows AS one INDEXED BY idx_jobs_finished
-                     WHERE one.kept = 1 AND one.finished_at <= :cutoff AND (one.finished_at, one.job) > (:after_time, :after_row)
-                     ORDER BY one.finished_at, one.job LIMIT :limit)
-      UNION ALL SELECT * FROM (SELECT one.finished_at, one.job FROM job_rows AS one INDEXED BY idx_jobs_finished
-                     WHERE one.kept = 2 AND one.finished_at <= :cutoff AND (one.finished_at, one.job) > (:after_time, :after_row)
-                     ORDER BY one.finished_at, one.job LIMIT :limit)
-      UNION ALL SELECT * FROM (SELECT one.finished_at, one.job FROM job_rows AS one INDEXED BY idx_jobs_finished
-                     WHERE one.kept = 3 AND one.finished_at <= :cutoff AND (one.finished_at, one.job) > (:after_time, :after_row)
-                     ORDER BY one.finished_at, one.job LIMIT :limit)
-      ORDER BY finished_at, job LIMIT :limit) AS old
-CROSS JOIN job_rows AS job ON job.job = old.job
-ORDER BY old.finished_at, old.job
+SELECT job.finished_at, job.job, (SELECT org.org_id FROM orgs AS org WHERE org.org = job.org), job.job_id, 1,
+    (SELECT coalesce(sum(octet_length(chunk.payload)), 0) FROM chunk_rows AS chunk WHERE chunk.job = job.job), 1,
+    job.held_at IS NOT NULL OR {pending_delivery:job.job_id}
+FROM ({oldest_kept:0|1|2|3} ORDER BY finished_at, job LIMIT :limit) AS old
+CROSS JOIN job_rows AS job ON job.job = old.job ORDER BY old.finished_at, old.job
 
 -- name: may_retire
 -- Asked again by the writer, because a page may be older than a change.
 SELECT job.job, job.finished_at, job.status FROM job_rows AS job
-WHERE job.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND job.job_id = :job_id AND job.finished_at <= :cutoff
-  AND (job.held_at IS NULL OR :kind = 'events')
-  AND NOT EXISTS (
-      SELECT 1 FROM outbox AS message INDEXED BY idx_notifications_job_channel
-      WHERE message.job_id = :job_id AND message.channel <> 'in_app' AND message.delivery_status = 'pending')
+WHERE job.org = {org} AND job.job_id = :job_id AND job.finished_at <= :cutoff AND (job.held_at IS NULL OR :kind = 'events')
+  AND NOT {pending_delivery::job_id}
 
 -- name: entomb_results
 -- What is left says that there was a result: its id, its org and when it went.
@@ -154,10 +103,9 @@ SELECT job_id, removed_at FROM job_results WHERE org_id = :org_id AND result_id 
 -- name: hold_job
 -- A removed result cannot be held, and the first holder stays.
 UPDATE job_rows SET held_at = :now, held_by = :by, hold_reason = :reason
-WHERE org = (SELECT org FROM orgs WHERE org_id = :org_id) AND job_id = :job_id AND held_at IS NULL
-  AND EXISTS (SELECT 1 FROM result_rows AS result
+WHERE org = {org} AND job_id = :job_id AND held_at IS NULL AND EXISTS (SELECT 1 FROM result_rows AS result
               WHERE result.result_id = :result_id AND result.job = job_rows.job AND result.removed_at IS NULL)
 
 -- name: release_job
 UPDATE job_rows SET held_at = NULL, held_by = NULL, hold_reason = NULL
-WHERE org = (SELECT org FROM orgs WHERE org_id = :org_id) AND job_id = :job_id AND held_at IS NOT NULL
+WHERE org = {org} AND job_id = :job_id AND held_at IS NOT NULL

@@ -1,8 +1,8 @@
 -- Schedules. Format: a line "-- name: …", a sentence, the statement.
 
 -- name: add_schedule
-INSERT INTO schedules (org_id, name, analysis, input, cron, every_seconds, zone, overlap, missed, paused, notify, source, created_at, updated_at, next_run_at, last_run_at, last_outcome, last_job_id, claimed_until)
-SELECT :org_id, :name, :analysis, :input, :cron, :every_seconds, :zone, :overlap, :missed, :paused, :notify, :source, :created_at, :updated_at, :next_run_at, :last_run_at, :last_outcome, :last_job_id, :claimed_until
+INSERT INTO schedules ({schedule_names})
+SELECT {schedule_named}
 WHERE (SELECT count(*) FROM schedules WHERE org_id = :org_id) < :most
 ON CONFLICT DO NOTHING
 
@@ -17,13 +17,13 @@ WHERE org_id = :org_id AND name = :name AND updated_at = :seen_at
 DELETE FROM schedules WHERE org_id = :org_id AND name = :name
 
 -- name: read_schedules
-SELECT org_id, name, analysis, input, cron, every_seconds, zone, overlap, missed, paused, notify, source, created_at, updated_at, next_run_at, last_run_at, last_outcome, last_job_id, claimed_until FROM schedules WHERE org_id = :org_id AND (:name IS NULL OR name = :name) ORDER BY name
+SELECT {schedule_names} FROM schedules WHERE org_id = :org_id AND (:name IS NULL OR name = :name) ORDER BY name
 
 -- name: read_schedule_runs
 -- The newest runs of a schedule.
 SELECT {job_columns}, job.lease_expires_at
 FROM (SELECT one.job AS run FROM job_rows AS one INDEXED BY idx_jobs_schedule
-      WHERE one.org = (SELECT org FROM orgs WHERE org_id = :org_id) AND one.schedule = :name
+      WHERE one.org = {org} AND one.schedule = :name
       ORDER BY one.planned_at DESC LIMIT :limit) AS newest
 CROSS JOIN jobs AS job ON job.row = newest.run
 WHERE job.org_id = :org_id
@@ -42,7 +42,7 @@ WHERE (first.org_id, first.name) = (
 
 -- name: due_schedules
 -- Due schedules of known analyses that no process fires at this moment, the longest due first.
-SELECT org_id, name, analysis, input, cron, every_seconds, zone, overlap, missed, paused, notify, source, created_at, updated_at, next_run_at, last_run_at, last_outcome, last_job_id, claimed_until FROM schedules INDEXED BY idx_schedules_due
+SELECT {schedule_names} FROM schedules INDEXED BY idx_schedules_due
 WHERE next_run_at <= :now AND coalesce(claimed_until, 0) <= :now AND analysis IN (SELECT value FROM json_each(:analyses))
 ORDER BY next_run_at LIMIT :most
 
@@ -65,4 +65,4 @@ WHERE EXISTS (SELECT 1 FROM (
     ORDER BY one.planned_at DESC LIMIT 100) WHERE finished_at IS NULL)
 
 -- name: code_schedules
-SELECT org_id, name, analysis, input, cron, every_seconds, zone, overlap, missed, paused, notify, source, created_at, updated_at, next_run_at, last_run_at, last_outcome, last_job_id, claimed_until FROM schedules WHERE source = 'code'
+SELECT {schedule_names} FROM schedules WHERE source = 'code'

@@ -1,0 +1,52 @@
+-- What several queries have in common. A part may name others.
+
+-- name: org
+(SELECT org FROM orgs WHERE org_id = :org_id)
+
+-- name: first_queued
+-- When the first job in line of a lane and class was queued: one look.
+(SELECT one.queued_at FROM job_rows AS one INDEXED BY idx_jobs_lane_head
+     WHERE one.org = lane.org AND one.analysis = lane.analysis AND one.expedite = {0}
+       AND one.ticket >= 0 AND one.started_at IS NULL AND one.finished_at IS NULL ORDER BY one.ticket LIMIT 1)
+
+-- name: newest_of_org
+-- The jobs of an org that ended last in a state.
+SELECT * FROM (
+    SELECT one.job, one.finished_at FROM job_rows AS one INDEXED BY idx_jobs_org_status_updated
+    WHERE one.org = {org} AND one.status = '{0}' AND one.finished_at >= :since ORDER BY one.finished_at DESC LIMIT :most)
+
+-- name: newest_kept
+-- The jobs that ended last, by what is kept of them: the index has them so.
+SELECT * FROM (
+    SELECT one.job, one.finished_at FROM job_rows AS one INDEXED BY idx_jobs_finished
+    WHERE one.kept = {0} AND one.finished_at >= :since ORDER BY one.finished_at DESC LIMIT :most)
+
+-- name: oldest_kept
+-- The jobs that ended first behind a position, by what is kept of them.
+SELECT * FROM (
+    SELECT one.finished_at, one.job FROM job_rows AS one INDEXED BY idx_jobs_finished
+    WHERE one.kept = {0} AND one.finished_at <= :cutoff AND (one.finished_at, one.job) > (:after_time, :after_row)
+    ORDER BY one.finished_at, one.job LIMIT :limit)
+
+-- name: pending_delivery
+EXISTS (
+        SELECT 1 FROM outbox AS message INDEXED BY idx_notifications_job_channel
+        WHERE message.job_id = {0} AND message.channel <> 'in_app' AND message.delivery_status = 'pending')
+
+-- name: expired
+-- A partial is not kept longer than the final that followed it: the job would show a result it no longer has.
+job.finished_at <= CASE WHEN result.result_kind = 'final' THEN :final_cutoff
+        WHEN job.status = 'completed' THEN :completed_cutoff ELSE :partial_cutoff END
+
+-- name: started
+-- Jobs of an org in a state that have started and not ended: those with a lease, and those that are to go on.
+SELECT one.job, one.queued_at, one.job_id FROM job_rows AS one INDEXED BY idx_jobs_timeout_detection
+WHERE one.org = {org} AND one.status = {0} AND one.deadline_at IS NOT NULL
+UNION ALL
+SELECT one.job, one.queued_at, one.job_id FROM job_rows AS one INDEXED BY idx_jobs_lane_due
+WHERE one.org = {org} AND one.status = {0} AND one.next_attempt_at IS NOT NULL
+
+-- name: with_result
+-- Jobs of an org that have ended with a result which is still there.
+FROM job_rows AS one INDEXED BY idx_jobs_history
+WHERE one.org = {org} AND one.finished_at IS NOT NULL AND one.result_id IS NOT NULL AND one.result_expired_at IS NULL
