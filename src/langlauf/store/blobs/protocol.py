@@ -146,5 +146,5 @@ def store_name(secret: bytes) -> str:
 
 def folder_of(rows: Callable[..., Iterable[Any]]) -> str:
     """Return the folder of a store's blobs; a store that never had blobs has no secret, and `none` never exists."""
-    found = [secret for (secret,) in rows("read_secret", purpose=IDENTITY)]
+    found = [secret for (secret,) in rows("kept_secret", purpose=IDENTITY)]
     return store_name(bytes(found[0])) if found else "none"

@@ -6,8 +6,7 @@ from typing import Any
 
 from langlauf.clock import SystemClock, monotonic
 from langlauf.domain.errors import StoreError, StoreUnavailable
-from langlauf.domain.instant import Instant, after
-from langlauf.domain.read_models import WaitingJobs
+from langlauf.domain.instant import after
 from langlauf.domain.result import ReferencedPayloads
 from langlauf.store.blobs.owner import StoreIdentity
 from langlauf.store.postgres.blocking_connection import BlockingConnection, Row
@@ -19,7 +18,6 @@ from langlauf.store.tools.inspection import (
     Holder,
     HotTable,
     Kind,
-    RetiredKind,
     RightsSeen,
     SchemaFacts,
     ServerFacts,
@@ -115,16 +113,6 @@ class PostgresInspector(ServerInspector):
         round_trip = monotonic() - sent_at
         return ClockFacts(database_time, after(machine, round_trip / 2), round_trip)
 
-    def queues(self, most: int) -> list[WaitingJobs]:
-        return [WaitingJobs(*row) for row in self._call("all_queues", most)]
-
-    def kept_beyond(self, kind: RetiredKind, before: Instant, most: int) -> tuple[int, int]:
-        [[looked, kept]] = self._call("kept_beyond", kind, before, most)
-        return looked, kept
-
-    def has_keys(self) -> bool:
-        return bool(self._call("key_changes", 0))
-
     def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], ReferencedPayloads]:
         orgs, ids = [org for org, _ in jobs], [job for _, job in jobs]
         rows = self._call("kept_payloads", orgs, ids)
@@ -132,10 +120,6 @@ class PostgresInspector(ServerInspector):
 
     def _ask(self, query: str, /, **values: Any) -> list[Any]:
         return self._call(query, *values.values())
-
-    def _secret(self, purpose: str) -> bytes | None:
-        [[secret]] = self._call("kept_secret", purpose)
-        return None if secret is None else bytes(secret)
 
     def _identity(self) -> StoreIdentity:
         return self._connection.run(identity(self._connection.connection))

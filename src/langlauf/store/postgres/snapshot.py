@@ -128,22 +128,11 @@ _ORDERS = {
     "job_results": _by_job("result_seq"),
     "outbox": by("notification_id", "org_id"),
     "delivery_attempts": by("notification_id", "attempt", "org_id"),
-    "delivery_lanes": by("org_id", "lane"),
     "job_wishes": by("job_id", "channel", "org_id"),
     "webhook_endpoints": by("endpoint_id", "org_id"),
-    "schedules": by("org_id", "name"),
-    "mail_marks": by("org_id", "address", "mark"),
-    "inbox_marks": by("org_id"),
     "job_chunks": by("job_id", "chunk_key"),
     "leases": _by_job(),
     "idempotency_keys": by("idempotency_key", "org_id"),
-    "pace": by("analysis"),
-    "pauses": by("org_id", "analysis"),
-    "codes": by("code"),
-    "imports": by("file_name", "sha256"),
-    "api_keys": by("key_id"),
-    "signing_secrets": by("purpose"),
-    "ended_sessions": by("session_id"),
 }
 #: Rows per fetch of tables with payloads.
 _COPY_PAGES = {"job_inputs": 64, "job_results": WIDE_PAGE, "job_chunks": WIDE_PAGE}

@@ -85,7 +85,7 @@ def end_session(tx: Transaction, **ended: Any) -> None:
 def keep_secret(tx: Transaction, purpose: str, secret: bytes) -> bytes:
     """Return the stored secret, which is the first one that was offered."""
     tx.run("keep_secret", purpose=purpose, secret=secret, now=tx.now)
-    [(kept,)] = tx.rows("read_secret", purpose=purpose)
+    [(kept,)] = tx.rows("kept_secret", purpose=purpose)
     return cast("bytes", kept)
 
 
@@ -100,7 +100,7 @@ class SqliteAccess(SqliteCalls, AccessStore):
         return [key_from(row) for row in await self._rows(query, org_id=org_id)]
 
     async def key_changes(self, after: int) -> KeyChanges:
-        rows = await self._rows("read_key_changes", after=after)
+        rows = await self._rows("key_changes", after=after)
         changed = [HashedKey(key_from(key), secret_hash) for *key, secret_hash, _ in rows]
         return KeyChanges(rows[-1][-1] if rows else after, changed)
 

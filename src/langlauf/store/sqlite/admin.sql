@@ -25,13 +25,13 @@ SELECT {key_columns} FROM api_keys AS key WHERE key.org_id = :org_id ORDER BY ke
 -- name: read_all_keys
 SELECT {key_columns} FROM api_keys AS key ORDER BY key.org_id, key.created_at, key.key_id
 
--- name: read_key_changes
+-- name: key_changes
 SELECT {key_columns}, key.secret_hash, key.version FROM api_keys AS key WHERE key.version > :after ORDER BY key.version
 
 -- name: keep_secret
 INSERT INTO signing_secrets (purpose, secret, created_at) VALUES (:purpose, :secret, :now) ON CONFLICT DO NOTHING
 
--- name: read_secret
+-- name: kept_secret
 SELECT secret FROM signing_secrets WHERE purpose = :purpose
 
 -- name: forget_session_ends

@@ -9,8 +9,6 @@ import apsw
 
 from langlauf.clock import SystemClock, machine_time
 from langlauf.domain.errors import StoreError, StoreUnavailable
-from langlauf.domain.instant import Instant
-from langlauf.domain.read_models import WaitingJobs
 from langlauf.domain.result import ReferencedPayloads
 from langlauf.store.blobs.owner import StoreIdentity
 from langlauf.store.sql import json_text, load_queries, migrations_in
@@ -31,7 +29,6 @@ from langlauf.store.tools.inspection import (
     FileInspector,
     Kind,
     PathFacts,
-    RetiredKind,
     SchemaFacts,
 )
 
@@ -130,27 +127,8 @@ class SqliteInspector(FileInspector):
             raise StoreUnavailable(f"{self._path} cannot be read: {error}") from error
         return ClockFacts(store, SystemClock().now(), 0.0)
 
-    def queues(self, most: int) -> list[WaitingJobs]:
-        rows = self._ask("all_queues", most=most)
-        return [
-            WaitingJobs(org, analysis, waiting, min((head for head in heads if head is not None), default=None))
-            for org, analysis, waiting, *heads in rows
-        ]
-
-    def kept_beyond(self, kind: RetiredKind, before: Instant, most: int) -> tuple[int, int]:
-        [(looked, results, events, jobs)] = self._ask("kept_beyond", before=before, most=most)
-        return looked, {"results": results, "events": events, "jobs": jobs}[kind]
-
-    def has_keys(self) -> bool:
-        [(any_key,)] = self._ask("any_key")
-        return bool(any_key)
-
     def kept_payloads(self, jobs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], ReferencedPayloads]:
         return payloads_from(self._ask("kept_payloads", jobs=json_text(jobs)))
-
-    def _secret(self, purpose: str) -> bytes | None:
-        rows = self._ask("read_secret", purpose=purpose)
-        return bytes(rows[0][0]) if rows else None
 
     def _identity(self) -> StoreIdentity:
         return file_identity(self._path)

@@ -1,10 +1,12 @@
 -- The queries of `doctor` for a file. Each is a bounded index scan.
 
 -- name: kept_beyond
--- Of the youngest jobs beyond an age, how many there are, and how many still have results, events, themselves. Retention begins
--- with the oldest: these are the last it comes to. What is held it leaves alone.
-SELECT count(*), coalesce(sum(held_at IS NULL AND result_id IS NOT NULL AND result_expired_at IS NULL), 0),
-    coalesce(sum(held_at IS NULL AND events_expired_at IS NULL), 0), coalesce(sum(held_at IS NULL), 0)
+-- The youngest jobs beyond an age: how many there are, and how many still have the part. Retention begins with the oldest:
+-- these are the last it comes to. What is held it leaves alone.
+SELECT count(*), count(*) FILTER (WHERE held_at IS NULL AND CASE :kind
+    WHEN 'events' THEN events_expired_at IS NULL
+    WHEN 'results' THEN result_id IS NOT NULL AND result_expired_at IS NULL
+    ELSE true END)
 FROM (
     SELECT held_at, result_id, result_expired_at, events_expired_at FROM (
         SELECT * FROM (SELECT job FROM job_rows WHERE kept = 0 AND finished_at <= :before ORDER BY finished_at DESC LIMIT :most)
@@ -27,9 +29,6 @@ FROM (
 CROSS JOIN result_rows AS own ON own.job = ended.job
 CROSS JOIN job_results AS result ON result.row = own.result
 WHERE own.payload_ref IS NOT NULL AND own.removed_at IS NULL
-
--- name: any_key
-SELECT EXISTS (SELECT 1 FROM api_keys)
 
 -- name: planned_analyses
 -- Of each analysis with planned runs the schedule whose run is the first, and how many there are.

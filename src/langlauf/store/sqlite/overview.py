@@ -38,11 +38,10 @@ class RunQuery(Protocol):
 
 def read_overview(rows: RunQuery, whose: Whose, since: Instant, most: int) -> Overview:
     """Return the overview of one org, or of all, by the queries with that prefix."""
-    queues = rows(f"{whose}_queues", since=since, most=MOST_QUEUES + 1)
     return truncated_overview(
         [EndedJob(*row) for row in rows(f"{whose}_ended", since=since, most=most + 1)],
         _queued(rows, whose, since, most + 1),
-        [WaitingJobs(org, analysis, waiting, _first(heads)) for org, analysis, waiting, *heads in queues],
+        [WaitingJobs(*row) for row in rows(f"{whose}_queues", since=since, most=MOST_QUEUES + 1)],
         [StartedJob(*row) for row in rows(f"{whose}_underway", since=since, most=most + 1)],
         most,
     )
@@ -64,11 +63,6 @@ def _lane(rows: RunQuery, whose: Whose, tail: Row) -> Iterator[Instant]:
             yield queued_at
         behind = found[-1][0]
         most = min(_AT_ONCE, most * 2)
-
-
-def _first(heads: list[Instant | None]) -> Instant | None:
-    """Return the oldest of the first jobs of each class."""
-    return min((head for head in heads if head is not None), default=None)
 
 
 def backlog(connection: apsw.Connection, queries: Mapping[str, str], now: Instant, *, orgs: bool) -> Backlog:

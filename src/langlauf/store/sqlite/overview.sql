@@ -28,7 +28,7 @@ WHERE one.org = :org AND one.analysis = :analysis AND one.expedite = :expedite A
 ORDER BY one.ticket DESC LIMIT :most
 
 -- name: all_queues
-SELECT org.org_id, analysis.name, lane.waiting, {first_queued:1}, {first_queued:0}
+SELECT org.org_id, analysis.name, lane.waiting, {oldest_queued}
 FROM lane_rows AS lane INDEXED BY idx_lanes_turn
 CROSS JOIN orgs AS org ON org.org = lane.org CROSS JOIN analyses AS analysis ON analysis.analysis = lane.analysis
 WHERE lane.waiting > 0 LIMIT :most
@@ -51,7 +51,7 @@ SELECT name, scheduled FROM analyses WHERE analysis > 0 OR scheduled > 0
 
 -- name: backlog_oldest
 -- When the first of each lane and class was accepted: as many looks as lanes that wait.
-SELECT min(min(coalesce({first_queued:1}, 1 << 62), coalesce({first_queued:0}, 1 << 62)))
+SELECT min({oldest_queued})
 FROM lane_rows AS lane INDEXED BY idx_lanes_turn WHERE lane.waiting > 0
 
 -- name: backlog_running

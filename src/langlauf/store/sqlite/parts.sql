@@ -3,8 +3,12 @@
 -- name: org
 (SELECT org FROM orgs WHERE org_id = :org_id)
 
+-- name: oldest_queued
+-- When the first job in line of a lane was queued.
+nullif(min(coalesce({first_queued:1}, 1 << 62), coalesce({first_queued:0}, 1 << 62)), 1 << 62)
+
 -- name: first_queued
--- When the first job in line of a lane and class was queued: one look.
+-- The same of one class: one look.
 (SELECT one.queued_at FROM job_rows AS one INDEXED BY idx_jobs_lane_head
      WHERE one.org = lane.org AND one.analysis = lane.analysis AND one.expedite = {0}
        AND one.ticket >= 0 AND one.started_at IS NULL AND one.finished_at IS NULL ORDER BY one.ticket LIMIT 1)

@@ -109,7 +109,7 @@ ORDER BY one.ticket DESC LIMIT :most
 
 -- name: read_queues
 -- With the oldest of each class, each one look into the index.
-SELECT :org_id, analysis.name, lane.waiting, {first_queued:1}, {first_queued:0}
+SELECT :org_id, analysis.name, lane.waiting, {oldest_queued}
 FROM lane_rows AS lane JOIN analyses AS analysis USING (analysis)
 WHERE lane.org = {org} AND lane.waiting > 0 LIMIT :most
 

@@ -150,12 +150,8 @@ _ORDERS = {
     "job_results": RowOrder(("result_id",), "row", "SELECT result FROM result_rows WHERE result_id = :key0"),
     "outbox": by("org_id", "notification_id"),
     "delivery_attempts": by("org_id", "notification_id", "attempt"),
-    "delivery_lanes": by("org_id", "lane"),
     "job_wishes": by("job_id", "channel"),
     "webhook_endpoints": by("org_id", "endpoint_id"),
-    "schedules": by("org_id", "name"),
-    "mail_marks": by("org_id", "address", "mark"),
-    "inbox_marks": by("org_id"),
     "job_chunks": RowOrder(
         ("job_id", "chunk_key"),
         "row",
@@ -163,13 +159,6 @@ _ORDERS = {
     ),
     "leases": RowOrder(("job_id",), "row", _JOB),
     "idempotency_keys": RowOrder(("job_id",), "row", _JOB),
-    "pace": by("analysis"),
-    "pauses": by("org_id", "analysis"),
-    "codes": by("code"),
-    "imports": by("file_name", "sha256"),
-    "api_keys": by("key_id"),
-    "signing_secrets": by("purpose"),
-    "ended_sessions": by("session_id"),
 }
 _QUERIES = load_queries("langlauf.store.sqlite", "transfer.sql")
 

@@ -175,10 +175,6 @@ class Inspector(ABC):
         """Return the rows of a query. Values have the order that a function of that name has."""
 
     @abstractmethod
-    def _secret(self, purpose: str) -> bytes | None:
-        """Return a secret, where one was made."""
-
-    @abstractmethod
     def _identity(self) -> StoreIdentity:
         """Return the identity of the store."""
 
@@ -206,9 +202,9 @@ class Inspector(ABC):
         """Return all pauses."""
         return [pause_from(row) for row in self._ask("all_pauses")]
 
-    @abstractmethod
     def queues(self, most: int) -> list[WaitingJobs]:
         """Return what waits, by org and analysis."""
+        return [WaitingJobs(*row) for row in self._ask("all_queues", most=most)]
 
     def underway(self, most: int) -> list[StartedJob]:
         """Return what runs or waits for its next attempt."""
@@ -222,9 +218,10 @@ class Inspector(ABC):
         """Return when each maintenance duty last succeeded."""
         return [DutySuccess(*row) for row in self._ask("all_duties")]
 
-    @abstractmethod
     def kept_beyond(self, kind: RetiredKind, before: Instant, most: int) -> tuple[int, int]:
         """Of the youngest jobs that ended before a time, how many there are and how many still have it."""
+        [(looked, kept)] = self._ask("kept_beyond", kind=kind, before=before, most=most)
+        return looked, kept
 
     def deliveries(self, now: Instant) -> DeliveriesSeen:
         """Messages to the outside."""
@@ -235,9 +232,9 @@ class Inspector(ABC):
         """Return the analyses with planned runs."""
         return [PlannedAnalysis(*row) for row in self._ask("planned_analyses")]
 
-    @abstractmethod
     def has_keys(self) -> bool:
         """Whether callers are asked for keys."""
+        return bool(self._ask("key_changes", after=0))
 
     def blobs(self, most: int) -> list[BlobReference]:
         """Return what the jobs that ended last keep outside of the store."""
@@ -256,6 +253,11 @@ class Inspector(ABC):
         """Return the owner mark of this store; None where no server has started with its blobs yet."""
         secret = self._secret(INSTANCE)
         return None if secret is None else mark_of(secret, self._identity())
+
+    def _secret(self, purpose: str) -> bytes | None:
+        """Return a secret, where one was made."""
+        found = [secret for (secret,) in self._ask("kept_secret", purpose=purpose) if secret is not None]
+        return bytes(found[0]) if found else None
 
     @abstractmethod
     def interrupt(self) -> None:

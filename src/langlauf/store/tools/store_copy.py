@@ -22,15 +22,30 @@ from langlauf.store.tools.verify import Watch
 # -- tables ------------------------------------------------------------------------------------------------------------
 
 
+class RowOrder(NamedTuple):
+    """The order in which rows are read, and how to find the place behind one of them from its key."""
+
+    key: tuple[str, ...]
+    order: str
+    behind: str
+
+
+def by(*key: str) -> RowOrder:
+    """In the order of a key."""
+    return RowOrder(key, ", ".join(key), ", ".join(f":key{place}" for place in range(len(key))))
+
+
 class Table(NamedTuple):
     """A table whose rows are the same in every store."""
 
     name: str
     columns: tuple[str, ...]
+    #: the order of its rows; None where each store has its own
+    order: RowOrder | None = None
 
 
-def _table(name: str, columns: str) -> Table:
-    return Table(name, tuple(columns.split()))
+def _table(name: str, columns: str, *key: str) -> Table:
+    return Table(name, tuple(columns.split()), by(*key) if key else None)
 
 
 #: Jobs come before what belongs to them.
@@ -43,25 +58,29 @@ TABLES = (
     # In-app messages about the end of a job are derived from the job, and are in no table.
     Table("outbox", Notification.__struct_fields__),
     Table("delivery_attempts", DeliveryAttempt.__struct_fields__),
-    _table("delivery_lanes", "org_id lane failures failing_since paused_until"),
+    _table("delivery_lanes", "org_id lane failures failing_since paused_until", "org_id", "lane"),
     _table("job_wishes", "org_id job_id channel target lane language"),
     _table(
         "webhook_endpoints",
         "org_id endpoint_id url name subjects created_at version former_until disabled_at disabled_reason",
     ),
-    Table("schedules", SCHEDULE_FIELDS),
-    _table("mail_marks", "org_id address mark at"),
-    _table("inbox_marks", "org_id read_until"),
+    Table("schedules", SCHEDULE_FIELDS, by("org_id", "name")),
+    _table("mail_marks", "org_id address mark at", "org_id", "address", "mark"),
+    _table("inbox_marks", "org_id read_until", "org_id"),
     _table("job_chunks", "org_id job_id chunk_key payload created_at total"),
     _table("leases", "org_id job_id attempt worker_id expires_at deadline_at"),
     _table("idempotency_keys", "org_id idempotency_key job_id payload_hash created_at"),
-    _table("pace", "analysis runs mean_seconds"),
-    Table("pauses", Pause.__struct_fields__),
-    Table("codes", ("code", *CodeVersion.__struct_fields__, "seen_at")),
-    _table("imports", "file_name sha256 imported_at jobs"),
-    _table("api_keys", "key_id org_id name secret_hash scopes created_at expires_at revoked_at last_used_at version"),
-    _table("signing_secrets", "purpose secret created_at"),
-    _table("ended_sessions", "session_id expires_at number"),
+    _table("pace", "analysis runs mean_seconds", "analysis"),
+    Table("pauses", Pause.__struct_fields__, by("org_id", "analysis")),
+    Table("codes", ("code", *CodeVersion.__struct_fields__, "seen_at"), by("code")),
+    _table("imports", "file_name sha256 imported_at jobs", "file_name", "sha256"),
+    _table(
+        "api_keys",
+        "key_id org_id name secret_hash scopes created_at expires_at revoked_at last_used_at version",
+        "key_id",
+    ),
+    _table("signing_secrets", "purpose secret created_at", "purpose"),
+    _table("ended_sessions", "session_id expires_at number", "session_id"),
 )
 BY_NAME = {table.name: table for table in TABLES}
 
@@ -99,24 +118,12 @@ class CopyProgress(NamedTuple):
     position: str | None
 
 
-class RowOrder(NamedTuple):
-    """The order in which rows are read, and how to find the place behind one of them from its key."""
-
-    key: tuple[str, ...]
-    order: str
-    behind: str
-
-
-def by(*key: str) -> RowOrder:
-    """In the order of a key."""
-    return RowOrder(key, ", ".join(key), ", ".join(f":key{place}" for place in range(len(key))))
-
-
 class CopySource(ABC):
     """A store to read, as it was at one moment."""
 
     #: its unique name
     name: str
+    #: the orders of tables that have none for every store
     orders: Mapping[str, RowOrder]
 
     @abstractmethod
@@ -130,13 +137,16 @@ class CopySource(ABC):
     def rows(self, table: Table, behind: Sequence[Any] | None = None) -> Iterator[Row]:
         """Return the rows of a table in the order of their keys, from the first one or behind one."""
         query = _QUERIES["read_rows" if behind is None else "read_rows_behind"]
-        _, order, place = self.orders[table.name]
+        _, order, place = self._order(table)
         sql = query.format(columns=", ".join(table.columns), table=table.name, order=order, behind=place)
         return self._read(table.name, sql, **{f"key{place}": value for place, value in enumerate(behind or ())})
 
     def key(self, table: Table, row: Row) -> list[Any]:
         """Return the key of a row."""
-        return [row[table.columns.index(column)] for column in self.orders[table.name].key]
+        return [row[table.columns.index(column)] for column in self._order(table).key]
+
+    def _order(self, table: Table) -> RowOrder:
+        return table.order or self.orders[table.name]
 
     def count(self, table: Table) -> int:
         """Return how many rows a table has."""
