@@ -187,18 +187,11 @@ class SqliteDeliveries(SqliteCalls, DeliveryStore):
         now = self._now()
 
         def read(connection: apsw.Connection) -> DeliveryStatistics:
-            def count(query: str) -> int:
-                found: Any = connection.execute(self._queries[query], {"now": now}).get
-                return int(found)
-
-            pending: list[Row] = connection.execute(self._queries["pending_deliveries"]).fetchall()
-            lanes = self._lanes(connection, now)
-            due = [one.due_at for one in lanes if one.due_at <= now and (one.paused_until or now) <= now]
+            pending: list[Any] = connection.execute(self._queries["pending_deliveries"]).fetchall()
+            state: list[Any] = connection.execute(self._queries["delivery_state"], {"now": now}).fetchall()
+            [(_, oldest_due, paused, disabled)] = state
             return DeliveryStatistics(
-                pending=dict(pending),
-                oldest_due=min(due, default=None),
-                paused_lanes=count("count_paused_lanes"),
-                disabled_endpoints=count("count_disabled_endpoints"),
+                pending=dict(pending), oldest_due=oldest_due, paused_lanes=paused, disabled_endpoints=disabled
             )
 
         return await self._read(read)

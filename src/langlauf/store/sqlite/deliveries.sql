@@ -86,32 +86,7 @@ WHERE endpoint.org_id = :org_id AND (:endpoint_id IS NULL OR endpoint.endpoint_i
 ORDER BY endpoint.created_at, endpoint.endpoint_id
 
 -- name: due_lanes_out
--- The lanes that have something to send, each with when its first message is due and how many are being sent: one look per
--- lane, however much waits in it.
-WITH RECURSIVE walk (org_id, lane) AS (
-    SELECT * FROM (
-        SELECT org_id, lane FROM outbox INDEXED BY idx_notifications_due
-        WHERE delivery_status = 'pending' AND channel <> 'in_app' AND lane IS NOT NULL ORDER BY org_id, lane LIMIT 1)
-    UNION ALL
-    SELECT next.org_id, next.lane FROM walk CROSS JOIN outbox AS next NOT INDEXED
-    ON next.rowid = coalesce(
-        (SELECT later.rowid FROM outbox AS later INDEXED BY idx_notifications_due
-         WHERE later.delivery_status = 'pending' AND later.channel <> 'in_app'
-           AND later.org_id = walk.org_id AND later.lane > walk.lane
-         ORDER BY later.lane LIMIT 1),
-        (SELECT later.rowid FROM outbox AS later INDEXED BY idx_notifications_due
-         WHERE later.delivery_status = 'pending' AND later.channel <> 'in_app' AND later.lane IS NOT NULL
-           AND later.org_id > walk.org_id
-         ORDER BY later.org_id, later.lane LIMIT 1))
-)
-SELECT walk.org_id, walk.lane,
-    (SELECT min(first.scheduled_at) FROM outbox AS first INDEXED BY idx_notifications_due
-     WHERE first.delivery_status = 'pending' AND first.channel <> 'in_app'
-       AND first.org_id = walk.org_id AND first.lane = walk.lane) AS due_at,
-    (SELECT count(*) FROM outbox AS flying INDEXED BY idx_notifications_claimed
-     WHERE flying.org_id = walk.org_id AND flying.lane = walk.lane AND flying.claimed_until > :now) AS flying,
-    coalesce(trouble.failures, 0), trouble.paused_until
-FROM walk LEFT JOIN delivery_lanes AS trouble ON trouble.org_id = walk.org_id AND trouble.lane = walk.lane
+{lanes_out}
 
 -- name: lane_due_out
 -- The first messages of a lane that are due and unclaimed.
@@ -241,11 +216,13 @@ ON CONFLICT (job_id, channel) DO UPDATE SET target = excluded.target, lane = exc
 SELECT channel, count(*) FROM outbox INDEXED BY idx_notifications_due
 WHERE delivery_status = 'pending' AND channel <> 'in_app' AND lane IS NOT NULL GROUP BY channel
 
--- name: count_paused_lanes
-SELECT count(*) FROM delivery_lanes WHERE paused_until > :now
-
--- name: count_disabled_endpoints
-SELECT count(*) FROM webhook_endpoints WHERE disabled_at IS NOT NULL
+-- name: delivery_state
+-- How many messages wait, since when the longest overdue of a lane that is not paused is due, and who gets nothing at present.
+SELECT (SELECT count(*) FROM outbox INDEXED BY idx_notifications_due
+        WHERE delivery_status = 'pending' AND channel <> 'in_app' AND lane IS NOT NULL),
+    (SELECT min(due_at) FROM ({lanes_out}) WHERE due_at <= :now AND coalesce(paused_until, :now) <= :now),
+    (SELECT count(*) FROM delivery_lanes WHERE paused_until > :now),
+    (SELECT count(*) FROM webhook_endpoints WHERE disabled_at IS NOT NULL)
 
 -- name: add_mail_mark
 INSERT INTO mail_marks (org_id, address, mark, at) VALUES (:org_id, :address, :mark, :now) ON CONFLICT DO NOTHING

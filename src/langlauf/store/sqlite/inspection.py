@@ -33,7 +33,7 @@ from langlauf.store.tools.inspection import (
 )
 
 PACKAGE = "langlauf.store.sqlite"
-_FILES = ("inspection.sql", "overview.sql", "admin.sql", "retention.sql", "verify.sql")
+_FILES = ("inspection.sql", "overview.sql", "admin.sql", "deliveries.sql", "retention.sql", "verify.sql")
 _MOST_DAMAGES = 20
 
 

@@ -33,18 +33,3 @@ WHERE own.payload_ref IS NOT NULL AND own.removed_at IS NULL
 -- name: planned_analyses
 -- Of each analysis with planned runs the schedule whose run is the first, and how many there are.
 SELECT analysis, org_id, name, min(next_run_at), count(*) FROM schedules WHERE next_run_at IS NOT NULL GROUP BY analysis
-
--- name: delivery_state
--- Messages to the outside: how many wait, since when the longest overdue of a lane that is not paused is due, and who gets
--- nothing at present.
-SELECT
-    (SELECT count(*) FROM outbox INDEXED BY idx_notifications_due
-     WHERE delivery_status = 'pending' AND channel <> 'in_app' AND lane IS NOT NULL),
-    (SELECT min(message.scheduled_at) FROM outbox AS message INDEXED BY idx_notifications_due
-     WHERE message.delivery_status = 'pending' AND message.channel <> 'in_app' AND message.lane IS NOT NULL
-       AND message.scheduled_at <= :now
-       AND coalesce(message.claimed_until, 0) <= :now
-       AND NOT EXISTS (SELECT 1 FROM delivery_lanes AS lane
-                       WHERE lane.org_id = message.org_id AND lane.lane = message.lane AND lane.paused_until > :now)),
-    (SELECT count(*) FROM delivery_lanes WHERE paused_until > :now),
-    (SELECT count(*) FROM webhook_endpoints WHERE disabled_at IS NOT NULL)

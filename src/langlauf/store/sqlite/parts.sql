@@ -54,3 +54,31 @@ WHERE one.org = {org} AND one.status = {0} AND one.next_attempt_at IS NOT NULL
 -- Jobs of an org that have ended with a result which is still there.
 FROM job_rows AS one INDEXED BY idx_jobs_history
 WHERE one.org = {org} AND one.finished_at IS NOT NULL AND one.result_id IS NOT NULL AND one.result_expired_at IS NULL
+
+-- name: lanes_out
+-- The lanes that have something to send, each with when its first message is due and how many are being sent: one look per
+-- lane, however much waits in it.
+WITH RECURSIVE walk (org_id, lane) AS (
+    SELECT * FROM (
+        SELECT org_id, lane FROM outbox INDEXED BY idx_notifications_due
+        WHERE delivery_status = 'pending' AND channel <> 'in_app' AND lane IS NOT NULL ORDER BY org_id, lane LIMIT 1)
+    UNION ALL
+    SELECT next.org_id, next.lane FROM walk CROSS JOIN outbox AS next NOT INDEXED
+    ON next.rowid = coalesce(
+        (SELECT later.rowid FROM outbox AS later INDEXED BY idx_notifications_due
+         WHERE later.delivery_status = 'pending' AND later.channel <> 'in_app'
+           AND later.org_id = walk.org_id AND later.lane > walk.lane
+         ORDER BY later.lane LIMIT 1),
+        (SELECT later.rowid FROM outbox AS later INDEXED BY idx_notifications_due
+         WHERE later.delivery_status = 'pending' AND later.channel <> 'in_app' AND later.lane IS NOT NULL
+           AND later.org_id > walk.org_id
+         ORDER BY later.org_id, later.lane LIMIT 1))
+)
+SELECT walk.org_id, walk.lane,
+    (SELECT min(first.scheduled_at) FROM outbox AS first INDEXED BY idx_notifications_due
+     WHERE first.delivery_status = 'pending' AND first.channel <> 'in_app'
+       AND first.org_id = walk.org_id AND first.lane = walk.lane) AS due_at,
+    (SELECT count(*) FROM outbox AS flying INDEXED BY idx_notifications_claimed
+     WHERE flying.org_id = walk.org_id AND flying.lane = walk.lane AND flying.claimed_until > :now) AS flying,
+    coalesce(trouble.failures, 0) AS failures, trouble.paused_until
+FROM walk LEFT JOIN delivery_lanes AS trouble ON trouble.org_id = walk.org_id AND trouble.lane = walk.lane
