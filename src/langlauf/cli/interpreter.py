@@ -14,10 +14,10 @@ _EXIT_SECONDS = 2.0
 #: The writer thread releases the interpreter lock at every statement. With Python's 5 ms it would wait that long for
 #: each of them while the event loop is busy, and a batch of a hundred would take seconds.
 SWITCH_SECONDS = 0.00001
-#: A collection stops all threads, for about a third of a millisecond per thousand objects that it looks at. Requests leave
-#: no cycles for it to find: the first number is above what dozens of requests under way hold, as each collection among
-#: them would be in vain. Objects are looked at once more a little later, and rarely all of them.
-#: From Python 3.14 on the second number is the inverse share of old objects that each collection looks at as well.
+#: A collection stops all threads, for about a third of a millisecond per thousand objects that it looks at. Requests
+#: leave no cycles for it to find: the first number is above what dozens of requests under way hold, as each collection
+#: among them would be in vain. Objects are looked at once more a little later, and rarely all of them. From Python 3.14
+#: on the second number is the inverse share of old objects that each collection looks at as well.
 _GC_THRESHOLDS = (2_000, 100 if sys.version_info >= (3, 14) else 1, 250)
 
 

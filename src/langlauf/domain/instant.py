@@ -4,6 +4,7 @@ They become text only where people or other programs read them.
 """
 
 from datetime import UTC, datetime
+from functools import lru_cache
 
 Instant = int
 SECOND = 1_000_000
@@ -20,8 +21,9 @@ def seconds_between(start: Instant, end: Instant) -> float:
     return (end - start) / SECOND
 
 
+@lru_cache(1_024)
 def to_datetime(instant: Instant) -> datetime:
-    """Return the time as an aware datetime, which encodes to RFC 3339."""
+    """Return the time as an aware datetime, which encodes to RFC 3339. A job and its events repeat the same times."""
     return datetime.fromtimestamp(instant / SECOND, UTC)
 
 

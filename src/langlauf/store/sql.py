@@ -1,8 +1,8 @@
 """SQL of the stores: named queries, numbered migrations, and rows as records."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, lru_cache
 from importlib import resources
 from operator import itemgetter
 from typing import Any, NamedTuple, cast
@@ -132,7 +132,10 @@ def pending_migrations(known: list[Migration], applied: int) -> list[Migration]:
 # -- rows --------------------------------------------------------------------------------------------------------------
 
 _encode = msgspec.json.Encoder().encode
-_seen_by_name = itemgetter(*JOB_FIELDS, "lease_expires_at")
+_VIEW_FIELDS = (*JOB_FIELDS, "lease_expires_at")
+_view_by_name = itemgetter(*_VIEW_FIELDS)
+_STATUSES = {one.value: one for one in Status}
+_EVENT_TYPES = {one.value: one for one in EventType}
 _EVENT_FIELDS = len(Event.__struct_fields__)
 _EVENT_TYPE = Event.__struct_fields__.index("event_type")
 
@@ -145,7 +148,7 @@ def json_text(value: Any) -> str:
 def job_from(row: Sequence[Any]) -> JobRecord:
     """Return a job from its columns in the order of the table. A null column has its default."""
     values = {name: value for name, value in zip(JOB_FIELDS, row, strict=True) if value is not None}
-    values["status"] = Status(values["status"])
+    values["status"] = _STATUSES[values["status"]]
     if "retryable" in values:
         values["retryable"] = bool(values["retryable"])
     return JobRecord(**values)
@@ -158,13 +161,25 @@ def view_from(row: Sequence[Any]) -> JobView:
 
 def view_from_database(row: Mapping[str, Any]) -> JobView:
     """Return a job from a row of the database's view, by name: a later release may have added columns."""
-    return view_from(_seen_by_name(row))
+    return view_from(_view_by_name(row))
+
+
+def view_reader(like: Mapping[str, Any]) -> Callable[[Sequence[Any]], JobView]:
+    """Return a function that does the same for rows with the columns of this one, whose names are looked up once."""
+    columns = _columns_of_view(tuple(like.keys()))
+    return lambda row: view_from(columns(row))
+
+
+@lru_cache(4)
+def _columns_of_view(names: tuple[str, ...]) -> "itemgetter[tuple[Any, ...]]":
+    places = {name: place for place, name in enumerate(names)}
+    return itemgetter(*(places[name] for name in _VIEW_FIELDS))
 
 
 def event_from(row: Sequence[Any]) -> Event:
     """Return an event from its columns, ignoring columns of the driver behind them."""
     values = list(row)[:_EVENT_FIELDS]
-    values[_EVENT_TYPE] = EventType(values[_EVENT_TYPE])
+    values[_EVENT_TYPE] = _EVENT_TYPES[values[_EVENT_TYPE]]
     return Event(*values)
 
 

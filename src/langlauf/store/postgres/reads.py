@@ -1,7 +1,6 @@
 """The reads of one org in PostgreSQL. The org is bound here, once, and passed to every function."""
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -51,7 +50,7 @@ from langlauf.store.reads import (
     walk_jobs,
     wanted_status,
 )
-from langlauf.store.sql import event_from, view_from_database
+from langlauf.store.sql import event_from, view_from_database, view_reader
 
 #: The start of a feed.
 _FEED_START = FeedPosition("", 0, -1, "", 0)
@@ -125,14 +124,34 @@ class StatusReads:
         self.queue: GroupCommit[StatusRequest, StatusView | None] = GroupCommit(
             self._read, name="langlauf-statuses", largest=_STATUSES_PER_CALL, holder=lambda request: request.org_id
         )
+        #: until when each read is answered, the oldest first: one timer for all of them
+        self._until: dict[asyncio.Future[StatusView | None], float] = {}
+        self._timer: asyncio.TimerHandle | None = None
 
     async def read(self, request: StatusRequest) -> StatusView | None:
         """Return the status of a job, or None; refused where it takes too long, or too many wait."""
-        if self.queue.waiting < MOST_WAITING:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_LONGEST_WAIT):
-                    return await self.queue.do(request)
-        raise StoreUnavailable("the database is busy: other reads wait already; try again")
+        if self.queue.waiting >= MOST_WAITING:
+            raise _busy()
+        answer = self.queue.do(request)
+        loop = answer.get_loop()
+        self._until[answer] = until = loop.time() + _LONGEST_WAIT
+        if self._timer is None:
+            self._timer = loop.call_at(until, self._refuse_late)
+        try:
+            return await answer
+        finally:
+            del self._until[answer]
+
+    def _refuse_late(self) -> None:
+        """Refuse the reads that have waited too long, and come back when the next one has."""
+        self._timer = None
+        loop = asyncio.get_running_loop()
+        for answer, until in self._until.items():
+            if until > loop.time():
+                self._timer = loop.call_at(until, self._refuse_late)
+                return
+            if not answer.done():
+                answer.set_exception(_busy())
 
     async def _read(self, batch: Sequence[StatusRequest]) -> list[StatusView | Exception | None]:
         orgs, ids, events, limits = zip(*batch, strict=True)
@@ -140,13 +159,18 @@ class StatusReads:
             "read_statuses", list(orgs), list(map(storable_or_none, ids)), list(events), list(limits)
         )
         found: list[StatusView | Exception | None] = [None] * len(batch)
+        view_of = view_reader(rows[0]["view"]) if rows else view_from_database
         for place, view, latest, result in rows:
             try:
                 log = [event_from(row) for row in reversed(latest)]
-                found[place - 1] = StatusView(view_from_database(view), log, result)
+                found[place - 1] = StatusView(view_of(view), log, result)
             except Exception as error:  # noqa: BLE001 - a record that this version cannot read fails its own reader alone
                 found[place - 1] = error
         return found
+
+
+def _busy() -> StoreUnavailable:
+    return StoreUnavailable("the database is busy: other reads wait already; try again")
 
 
 class PostgresTenantReads(BaseTenantReads):
