@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import cast
 
+import asyncpg
 import pytest
 
 from langlauf import Job, Langlauf
@@ -18,6 +19,7 @@ from langlauf.domain.read_models import CancelRequest
 from langlauf.domain.state import Status
 from langlauf.hints import Hints
 from langlauf.settings import load_settings
+from langlauf.store.postgres import notify
 from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.postgres.notify import (
     MAX_PAYLOAD_BYTES,
@@ -40,7 +42,7 @@ SELDOM = 600.0
 OFTEN = 0.1
 #: Seconds to wait for an event on a busy machine.
 WAIT_SECONDS = 60.0
-_LISTENERS = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query ~ '^LISTEN|^SELECT$'"
+_LISTENERS = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query ~ '^LISTEN|^NOTIFY'"
 _END = f"SELECT pg_terminate_backend(pid) FROM ({_LISTENERS}) AS listeners"
 
 
@@ -254,6 +256,38 @@ def test_a_burst_is_sent_in_few_notifications(database: str) -> None:
     own, others = asyncio.run(main())
     assert 1 <= own == BATCHES.count("submits") - before
     assert others <= 50
+
+
+def test_a_host_that_is_alone_sends_nothing_until_another_one_comes(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only that it is there: by that another one is known as soon as it listens."""
+    monkeypatch.setattr(notify, "_CHECK_INTERVAL", 0.1)
+    monkeypatch.setattr(notify, "_ALONE_SECONDS", 2.0)
+
+    async def main() -> None:
+        sent: list[notify.NotifyPayload] = []
+        watching = await asyncpg.connect(database)
+        await watching.add_listener("langlauf", lambda *received: sent.append(decode_payload(str(received[-1]))))
+        try:
+            async with _host(database) as api:
+                await api.submit()
+                await _until(lambda: any(one.work for one in sent))  # there may be others
+                await asyncio.sleep(3.0)
+                sent.clear()
+                await api.submit()
+                await _until(lambda: len(sent) >= 5)
+                assert not any(one.work or one.jobs for one in sent)
+                async with _host(database) as other, _working(other, SELDOM) as starts:
+                    await _listening(database, 3)
+                    own = sent[0].sender
+                    await _until(lambda: sum(one.sender != own for one in sent) >= 3)
+                    for _ in range(5):
+                        await _start_one(api, starts)
+        finally:
+            await watching.close()
+
+    asyncio.run(main())
 
 
 def test_unknown_notifications_are_ignored(database: str) -> None:

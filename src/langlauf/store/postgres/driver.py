@@ -107,7 +107,8 @@ class PostgresStore:
         #: for changes that other hosts may find later, such as retention
         self._hints = hints
         self._notifier = Notifier(hints, self._connections["notify"], others=notify)
-        self._listener = NotificationListener(url, hints, ignored_sender=self._notifier.sender) if notify else None
+        sender, heard = self._notifier.sender, self._notifier.expect_others
+        self._listener = NotificationListener(url, hints, ignored_sender=sender, heard=heard) if notify else None
         self._database_clock = DatabaseClock()
         #: a test's clock, whose time is passed to the database
         self._test_clock = clock

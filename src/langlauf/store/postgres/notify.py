@@ -6,7 +6,7 @@ commits wait for each other. A lost notification costs time, not correctness, be
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -33,9 +33,11 @@ _SEND_TIMEOUT = 1.0
 _SEND = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, news) FROM unnest($2::text[]) AS news"
 _FIRST_BACKOFF = 0.1
 _MAX_BACKOFF = 5.0
-#: A lost host sends nothing, so the listener checks its connection.
+#: A lost host sends nothing, so the listener checks its connection: by a notification, which tells others of this host.
 _CHECK_INTERVAL = 5.0
 _CHECK_TIMEOUT = 2.0
+#: After so long without a notification of another host there is none, and nothing is sent.
+_ALONE_SECONDS = 3 * _CHECK_INTERVAL + _CHECK_TIMEOUT
 #: Many hosts hear of a job at the same moment; each waits a random time up to this before it claims.
 _MAX_JITTER = 0.005
 _CANCEL_INTERVAL = 0.5
@@ -91,7 +93,7 @@ def _pages(jobs: Iterable[str]) -> Iterator[list[str]]:
 
 
 class Notifier:
-    """Hints of this process that are also sent to other hosts."""
+    """Hints of this process that are also sent to other hosts, while there may be any."""
 
     def __init__(self, hints: Hints, connection: DatabaseConnection, *, others: bool) -> None:
         #: the id by which the listener of this process recognises its own notifications
@@ -99,6 +101,7 @@ class Notifier:
         self._hints = hints
         self._connection = connection
         self._others = others
+        self._alone_at = monotonic() + _ALONE_SECONDS
         self._work = False
         self._attention = False
         #: in the order they changed
@@ -143,8 +146,16 @@ class Notifier:
         while self._sending is not None:
             await asyncio.wait({self._sending})
 
+    def expect_others(self) -> None:
+        """Send for some time: another host was heard, or none can be heard now."""
+        was_alone = monotonic() > self._alone_at
+        self._alone_at = monotonic() + _ALONE_SECONDS
+        if was_alone:  # the other host missed what came between its start and now
+            self._work = True
+            self._start_sending()
+
     def _start_sending(self) -> None:
-        if not self._others:
+        if not self._others or monotonic() > self._alone_at:
             self._take_changes()
         elif self._sending is None:
             self._sending = asyncio.create_task(self._send_all(), name="langlauf-notifier")
@@ -174,11 +185,20 @@ class NotificationListener:
     It never fails the program: it reconnects, and then gives all hints once, as notifications sent meanwhile are lost.
     """
 
-    def __init__(self, url: str, hints: Hints, *, ignored_sender: str) -> None:
+    def __init__(
+        self, url: str, hints: Hints, *, ignored_sender: str, heard: Callable[[], None] = lambda: None
+    ) -> None:
+        """`heard` is called when other hosts are heard, and while none can be."""
         self._url = parse_url(url)
         self._hints = hints
-        self._ignored_sender = ignored_sender
+        self._heard = heard
+        [presence] = encode_payloads(ignored_sender, work=False, attention=False, jobs=())
+        self._show_presence = f"NOTIFY {CHANNEL}, '{presence}'"
+        #: how notifications of this process begin: they are not parsed, as there is one for each that it sends
+        self._ignored_start = presence.removesuffix("}")
         self._away = False
+        #: whether notifications come through at all: else nothing follows from not hearing others
+        self._hears_itself = False
         self._listening = False
         self._backoff = _FIRST_BACKOFF
         self._wake_timer: asyncio.TimerHandle | None = None
@@ -213,6 +233,7 @@ class NotificationListener:
             if not self._away:
                 log_event(LogEvent.LISTENER_AWAY, logging.WARNING, reason=reason)
             self._away = True
+            self._heard()
             await asyncio.sleep(self._backoff * (1 + draw()) / 2)
             self._backoff = min(_MAX_BACKOFF, self._backoff * 2)
 
@@ -224,15 +245,17 @@ class NotificationListener:
             connection.add_termination_listener(lambda _: closed.set())
             # Not with wait_for, which can lose a cancel in Python 3.11.
             async with asyncio.timeout(_CHECK_TIMEOUT):
+                await connection.execute("SET synchronous_commit = off")
                 await connection.add_listener(CHANNEL, self._on_notification)
             self._connected()
             while not closed.is_set():
+                if not self._hears_itself:
+                    self._heard()
+                async with asyncio.timeout(_CHECK_TIMEOUT):
+                    await connection.execute(self._show_presence)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_CHECK_INTERVAL):
                         await closed.wait()
-                    return
-                async with asyncio.timeout(_CHECK_TIMEOUT):
-                    await connection.execute("SELECT")
         finally:
             self._listening = False
             connection.terminate()
@@ -244,16 +267,19 @@ class NotificationListener:
         self._away = False
         self._listening = True
         self._backoff = _FIRST_BACKOFF
+        self._hears_itself = False
         self._hints.attention()
         self._hints.work()
 
     def _on_notification(self, _connection: Any, _pid: int, _channel: str, payload: object) -> None:
+        if str(payload).startswith(self._ignored_start):
+            self._hears_itself = True
+            return
         try:
             received = decode_payload(str(payload))
         except UnknownPayload:
             return
-        if received.sender == self._ignored_sender:
-            return
+        self._heard()
         self._hints.changed(received.jobs)
         if received.attention:
             self._hints.attention()
