@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -10,7 +10,8 @@ import pytest
 
 from langlauf.analysis.payload import LARGE_TEXT
 from langlauf.clock import new_id
-from langlauf.domain.attempt import ClaimBatch, ClaimRequest, Lease, Write, WriteResult
+from langlauf.domain.attempt import ClaimBatch, ClaimRequest, Lease, Progress, Write, WriteResult
+from langlauf.domain.errors import StoreError
 from langlauf.domain.health import WorkerReport
 from langlauf.domain.outcome import Completed
 from langlauf.domain.state import Status
@@ -93,10 +94,14 @@ def test_a_large_payload_comes_to_the_store_as_bytes(tmp_path: Path) -> None:
     written: list[Completed] = []
 
     class NotingStore(SqliteStore):
-        async def record(self, lease: Lease, write: Write) -> WriteResult:
+        def record(self, lease: Lease, write: Write) -> Awaitable[WriteResult]:
             assert isinstance(write, Completed)
             written.append(write)
-            return await super().record(lease, write)
+            return super().record(lease, write)
+
+        def record_all(self, writes: Sequence[tuple[Lease, Write]]) -> Awaitable[list[WriteResult | Exception]]:
+            written.extend(write for _, write in writes if isinstance(write, Completed))
+            return super().record_all(writes)
 
     async def body() -> None:
         clock = SetClock()
@@ -116,6 +121,45 @@ def test_a_large_payload_comes_to_the_store_as_bytes(tmp_path: Path) -> None:
             (texts[0], type(None)),
             (None, memoryview),
         ]
+
+    asyncio.run(body())
+
+
+def test_writes_of_one_moment_are_one_call_and_each_has_its_own_answer(tmp_path: Path) -> None:
+    """One without its lease, or that the store cannot take, fails alone; those of an attempt keep their order."""
+    calls: list[int] = []
+
+    class CountingStore(SqliteStore):
+        def record_all(self, writes: Sequence[tuple[Lease, Write]]) -> Awaitable[list[WriteResult | Exception]]:
+            calls.append(len(writes))
+            return super().record_all(writes)
+
+    async def body() -> None:
+        clock = SetClock()
+        store = await CountingStore.open(str(tmp_path / "store.db"), clock=clock, hints=Hints())
+        try:
+            first, second, third = [(await started(store, clock)).lease for _ in range(3)]
+            lost = Lease(ORG, first.job_id, 9)
+            writes: list[tuple[Lease, Write]] = [
+                (lost, Completed(result_id=new_id(), payload="1")),
+                (first, Progress(percent=10)),
+                (first, Completed(result_id="r-1", payload="1")),
+                (second, Completed(result_id="r-1", payload="1")),  # an id that is taken
+                (third, Completed(result_id="r-3", payload="1")),
+            ]
+            async with _connected(store, clock, Hints()) as (server, remote):
+                answers = await asyncio.gather(
+                    *(remote.record(lease, write) for lease, write in writes), return_exceptions=True
+                )
+                assert calls == [len(writes)]
+                assert answers[:3] == [WriteResult.REFUSED, WriteResult.WRITTEN, WriteResult.WRITTEN]
+                assert isinstance(answers[3], StoreError)
+                assert answers[4] == WriteResult.WRITTEN
+                await server.close()
+            ended = [(await read_job(store, lease.job_id)).job.status for lease in (first, second, third)]
+            assert ended == [Status.COMPLETED, Status.RUNNING, Status.COMPLETED]
+        finally:
+            await store.close()
 
     asyncio.run(body())
 

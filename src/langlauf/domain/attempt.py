@@ -86,7 +86,7 @@ class Backoff(msgspec.Struct, frozen=True):
         return self.ceiling(retries_so_far) * draw
 
 
-class Lease(msgspec.Struct, frozen=True):
+class Lease(msgspec.Struct, frozen=True, array_like=True):
     """The right to write for a job. The attempt number is the fencing token: it grows at every claim."""
 
     org_id: str
@@ -111,7 +111,7 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     codes: Mapping[str, int] = {}
 
 
-class Claim(msgspec.Struct, frozen=True, kw_only=True):
+class Claim(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """A job that a worker holds until its lease ends."""
 
     lease: Lease

@@ -38,7 +38,7 @@ _LONGEST_MEMBERS = 1_800
 _LONGEST_CODE = 200
 
 
-class Completed(msgspec.Struct, frozen=True, kw_only=True):
+class Completed(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """The function returned; this is its final snapshot, as JSON text."""
 
     result_id: str

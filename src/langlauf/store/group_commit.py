@@ -62,6 +62,26 @@ class BatchPace:
             self.most = min(LARGEST_BATCH, int(self.most * _GROWTH) + 1)
 
 
+class _Several(Generic[Answer]):
+    """The answers to operations that were queued together, with one future for all of them."""
+
+    def __init__(self, count: int) -> None:
+        self.future: asyncio.Future[list[Answer | Exception]] = asyncio.get_running_loop().create_future()
+        self._answers: list[Any] = [None] * count
+        self._missing = count
+
+    def put(self, place: int, answer: Answer | Exception) -> None:
+        """Keep an answer; the last one resolves the future."""
+        self._answers[place] = answer
+        self._missing -= 1
+        if not self._missing and not self.future.done():
+            self.future.set_result(self._answers)
+
+
+#: An operation, and what gets its answer: a future, or a place among several answers.
+_Queued = tuple[Operation, asyncio.Future[Answer] | tuple[_Several[Answer], int]]
+
+
 class GroupCommit(Generic[Operation, Answer]):
     """Collects operations and runs them batch by batch; an answer that is an exception is raised to its caller.
 
@@ -89,9 +109,9 @@ class GroupCommit(Generic[Operation, Answer]):
         self._pace = pace
         self._size = size
         self._holder = holder
-        self._waiting: list[tuple[Operation, asyncio.Future[Answer]]] = []
-        self._large: list[tuple[Operation, asyncio.Future[Answer]]] = []
-        self._later: list[tuple[Operation, asyncio.Future[Answer]]] = []
+        self._waiting: list[_Queued[Operation, Answer]] = []
+        self._large: list[_Queued[Operation, Answer]] = []
+        self._later: list[_Queued[Operation, Answer]] = []
         self._passed = 0
         #: whether small operations are next, where both wait
         self._small_first = True
@@ -110,22 +130,35 @@ class GroupCommit(Generic[Operation, Answer]):
 
     def do(self, operation: Operation) -> asyncio.Future[Answer]:
         """Run the operation in the next batch; the future has its answer."""
-        return self._queued(self._large if self._size(operation) > LARGE_PAYLOAD else self._waiting, operation)
+        return self._queued(self._queue_of(operation), operation)
+
+    def do_all(self, operations: Sequence[Operation]) -> asyncio.Future[list[Answer | Exception]]:
+        """Run operations in the next batches; the future has all answers, each of them the answer or its error."""
+        self._begin()
+        several: _Several[Answer] = _Several(len(operations))
+        for place, operation in enumerate(operations):
+            self._queue_of(operation).append((operation, (several, place)))
+        return several.future
 
     def do_later(self, operation: Operation) -> asyncio.Future[Answer]:
         """Run the operation in a batch of its own when nothing else waits."""
         return self._queued(self._later, operation)
 
-    def _queued(
-        self, queue: list[tuple[Operation, asyncio.Future[Answer]]], operation: Operation
-    ) -> asyncio.Future[Answer]:
-        if self._finished:
-            raise StoreUnavailable("the store is closed")
+    def _queue_of(self, operation: Operation) -> list[_Queued[Operation, Answer]]:
+        return self._large if self._size(operation) > LARGE_PAYLOAD else self._waiting
+
+    def _queued(self, queue: list[_Queued[Operation, Answer]], operation: Operation) -> asyncio.Future[Answer]:
+        self._begin()
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         queue.append((operation, future))
+        return future
+
+    def _begin(self) -> None:
+        """Let batches run, as an operation is about to be queued."""
+        if self._finished:
+            raise StoreUnavailable("the store is closed")
         if self._drain is None:
             self._drain = asyncio.create_task(self._run_batches(), name=self._name)
-        return future
 
     async def finish(self) -> None:
         """Refuse further operations, and wait until nothing is under way."""
@@ -154,7 +187,7 @@ class GroupCommit(Generic[Operation, Answer]):
             await asyncio.sleep(0)
             quiet = quiet + 1 if self.waiting == known else 0
 
-    def _next_batch(self) -> list[tuple[Operation, asyncio.Future[Answer]]]:
+    def _next_batch(self) -> list[_Queued[Operation, Answer]]:
         if self._later and (not self.waiting or self._passed >= _MOST_PASSED):
             self._passed = 0
             return [self._later.pop(0)]
@@ -168,7 +201,7 @@ class GroupCommit(Generic[Operation, Answer]):
         )
         return batch
 
-    async def _run_one(self, batch: list[tuple[Operation, asyncio.Future[Answer]]]) -> None:
+    async def _run_one(self, batch: list[_Queued[Operation, Answer]]) -> None:
         began = monotonic()
         try:
             answers = await self._run([operation for operation, _ in batch])
@@ -183,20 +216,27 @@ class GroupCommit(Generic[Operation, Answer]):
                 [(operation, answer) for (operation, _), answer in answered if not isinstance(answer, Exception)]
             )
         finally:
-            for number, ((_, future), answer) in enumerate(answered, start=1):
-                self._resolve(future, answer)
-                if number % _WOKEN_AT_ONCE == 0:
+            woken = 0
+            for (_, waiter), answer in answered:
+                if isinstance(answer, StoreUnavailable):
+                    REFUSED.add(self.queue)
+                if isinstance(waiter, tuple):
+                    several, place = waiter
+                    several.put(place, answer)
+                    continue
+                _resolve(waiter, answer)
+                woken += 1
+                if woken % _WOKEN_AT_ONCE == 0:
                     await asyncio.sleep(0)
 
-    def _resolve(self, future: asyncio.Future[Answer], answer: Answer | Exception) -> None:
-        if isinstance(answer, StoreUnavailable):
-            REFUSED.add(self.queue)
-        if future.done():
-            return
-        if isinstance(answer, Exception):
-            future.set_exception(answer)
-        else:
-            future.set_result(answer)
+
+def _resolve(future: asyncio.Future[Answer], answer: Answer | Exception) -> None:
+    if future.done():
+        return
+    if isinstance(answer, Exception):
+        future.set_exception(answer)
+    else:
+        future.set_result(answer)
 
 
 def rounds(batch: Sequence[Operation], keys: Callable[[Operation], Sequence[Hashable]]) -> list[list[int]]:

@@ -260,6 +260,9 @@ class Store(Protocol):
         Beyond the limits of the job, progress and partials change nothing, and the result says so.
         """
 
+    def record_all(self, writes: Sequence[tuple[Lease, Write]]) -> Awaitable[list[WriteResult | Exception]]:
+        """Do several writes as `record` does, each by itself, and return the result or the error of each."""
+
     async def cancel(self, request: CancelRequest) -> JobView | None:
         """End a job that no worker holds, or ask its worker to stop. Idempotent."""
 

@@ -169,15 +169,21 @@ class MessageConnection(asyncio.Protocol, Generic[Message]):
 
     def send(self, message: msgspec.Struct) -> None:
         """Send a message at the end of this turn of the event loop; dropped if the other end is gone."""
-        frame = _encoder.encode(message)
-        if self._transport is None:
-            return
         if not self._outgoing:
             asyncio.get_running_loop().call_soon(self._flush)
+        self._add(message)
+
+    def send_now(self, message: msgspec.Struct) -> None:
+        """Send a message and those before it in this moment; dropped if the other end is gone."""
+        self._add(message)
+        self._flush()
+
+    def _add(self, message: msgspec.Struct) -> None:
+        frame = _encoder.encode(message)
         self._outgoing += (_LENGTH.pack(len(frame)), frame)
 
     def _flush(self) -> None:
-        if self._transport is not None:
+        if self._transport is not None and self._outgoing:
             self._transport.write(b"".join(self._outgoing))
         self._outgoing.clear()
 

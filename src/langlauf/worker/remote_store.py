@@ -8,7 +8,7 @@ program releases its attempts.
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_args
 
@@ -50,6 +50,8 @@ from langlauf.worker.process_protocol import (
 if TYPE_CHECKING:
     from langlauf.store.protocol import Store
 
+#: In bytes: a larger write is sent by itself, and smaller ones are sent as soon as there are more of them.
+_MOST_TOGETHER = LARGE_TEXT // 4
 _encode = msgspec.msgpack.Encoder().encode
 #: The writes of an attempt, by the name of their class.
 _WRITES = {kind.__name__: msgspec.msgpack.Decoder(kind) for kind in get_args(Write)}
@@ -70,6 +72,7 @@ _VERBS = {
     "claim_next": _verb(tuple[ClaimRequest], ClaimBatch),
     "renew": _verb(tuple[list[Lease], float], list[LeaseRenewal]),
     "record": _verb(tuple[Lease, str, msgspec.Raw], WriteResult),
+    "record_all": _verb(tuple[list[tuple[Lease, str, msgspec.Raw]]], list[WriteResult | StoreErrorReply]),
     "job": _verb(tuple[str, str], JobView | None),
     "chunk": _verb(tuple[str, str, str], str | None),
     "chunks": _verb(tuple[str, str, list[str]], dict[str, str]),
@@ -82,6 +85,35 @@ _VERBS = {
 }
 
 
+class _Writes:
+    """Writes of attempts that are sent as one call; each has a future of its own."""
+
+    def __init__(self) -> None:
+        self.futures: list[asyncio.Future[WriteResult]] = []
+        self.arguments: list[tuple[Lease, str, msgspec.Raw]] = []
+        self.size = 0
+
+    def add(self, future: asyncio.Future[WriteResult], argument: tuple[Lease, str, msgspec.Raw]) -> None:
+        self.futures.append(future)
+        self.arguments.append(argument)
+        self.size += memoryview(argument[2]).nbytes
+
+    def resolve(self, answer: list[WriteResult | StoreErrorReply] | StoreErrorReply) -> None:
+        """Resolve each future with its answer, or with the error of the whole call."""
+        answers = answer if isinstance(answer, list) else [answer] * len(self.futures)
+        for future, one in zip(self.futures, answers, strict=True):
+            _resolve(future, one)
+
+
+def _resolve(future: asyncio.Future[Any], answer: Any) -> None:
+    if future.done():  # its caller was canceled; the call was executed all the same
+        return
+    if isinstance(answer, StoreErrorReply):
+        future.set_exception(getattr(errors, answer.error, StoreError)(answer.message))
+    else:
+        future.set_result(answer)
+
+
 class RemoteStore:
     """The client in the worker process: sends each call over the connection and awaits its reply."""
 
@@ -90,26 +122,34 @@ class RemoteStore:
         self.workers = self
         self.connection: MessageConnection[ToWorker] | None = None
         self._numbers = itertools.count(1)
-        self._calls: dict[int, tuple[_Verb, asyncio.Future[Any]]] = {}
+        self._calls: dict[int, tuple[_Verb, asyncio.Future[Any] | _Writes]] = {}
+        #: small writes of this turn of the event loop, which are sent as one call
+        self._writes = _Writes()
 
     def receive(self, reply: StoreReply | StoreErrorReply) -> None:
         """Resolve the call of a reply."""
-        verb, future = self._calls.pop(reply.number)
-        if future.done():  # its caller was canceled; the call was executed all the same
-            return
-        if isinstance(reply, StoreReply):
-            future.set_result(verb.answer.decode(reply.value))
+        verb, waiting = self._calls.pop(reply.number)
+        answer = verb.answer.decode(reply.value) if isinstance(reply, StoreReply) else reply
+        if isinstance(waiting, _Writes):
+            waiting.resolve(answer)
         else:
-            future.set_exception(getattr(errors, reply.error, StoreError)(reply.message))
+            _resolve(waiting, answer)
 
     def _call(self, name: str, *arguments: Any) -> asyncio.Future[Any]:
+        connection = self._connected()
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        connection.send(self._new_call(name, future, arguments))
+        return future
+
+    def _connected(self) -> MessageConnection[ToWorker]:
         if self.connection is None:
             raise StoreUnavailable("the program with the store is gone")
+        return self.connection
+
+    def _new_call(self, name: str, waiting: "asyncio.Future[Any] | _Writes", arguments: tuple[Any, ...]) -> StoreCall:
         number = next(self._numbers)
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._calls[number] = (_VERBS[name], future)
-        self.connection.send(StoreCall(number, name, msgspec.Raw(_encode(arguments))))
-        return future
+        self._calls[number] = (_VERBS[name], waiting)
+        return StoreCall(number, name, msgspec.Raw(_encode(arguments)))
 
     async def claim_next(
         self,
@@ -133,14 +173,34 @@ class RemoteStore:
         """Renew leases."""
         return cast("list[LeaseRenewal]", await self._call("renew", leases, lease_seconds))
 
-    async def record(self, lease: Lease, write: Write) -> WriteResult:
-        """Write for an attempt. A large payload is sent as bytes, which the program stores as they come."""
-        payload = write.payload if isinstance(write, Partial | Completed) else None
-        if payload is not None and len(payload) > LARGE_TEXT:
-            data = memoryview(await run_in_thread(payload.encode))
-            write = msgspec.structs.replace(write, payload=None, payload_data=data)
+    def record(self, lease: Lease, write: Write) -> Awaitable[WriteResult]:
+        """Write for an attempt."""
+        if isinstance(write, Partial | Completed) and len(write.payload or "") > LARGE_TEXT:
+            return self._record_large(lease, write)
+        self._connected()
+        encoded = _encode(write)
+        if len(encoded) > _MOST_TOGETHER:
+            self._send_writes()  # in the order of the calls
+            return self._call("record", lease, type(write).__name__, msgspec.Raw(encoded))
+        future: asyncio.Future[WriteResult] = asyncio.get_running_loop().create_future()
+        if not self._writes.futures:
+            asyncio.get_running_loop().call_soon(self._send_writes)
+        self._writes.add(future, (lease, type(write).__name__, msgspec.Raw(encoded)))
+        if self._writes.size > _MOST_TOGETHER:
+            self._send_writes()
+        return future
+
+    async def _record_large(self, lease: Lease, write: Partial | Completed) -> WriteResult:
+        """Send a large payload as bytes, which the program stores as they come."""
+        data = memoryview(await run_in_thread(cast("str", write.payload).encode))
+        write = msgspec.structs.replace(write, payload=None, payload_data=data)
         raw = msgspec.Raw(_encode(write))
         return cast("WriteResult", await self._call("record", lease, type(write).__name__, raw))
+
+    def _send_writes(self) -> None:
+        writes, self._writes = self._writes, _Writes()
+        if writes.futures and self.connection is not None:
+            self.connection.send_now(self._new_call("record_all", writes, (writes.arguments,)))
 
     async def save_report(self, report: WorkerReport) -> None:
         """Report that this worker is there."""
@@ -225,8 +285,8 @@ class StoreServer:
         """Execute a call in the background, or withdraw the pending claim."""
         if isinstance(message, WithdrawClaim):
             self._withdraw()
-        elif message.verb == "record" and memoryview(message.arguments).nbytes <= LARGE_TEXT:
-            self._record_small(message)
+        elif message.verb == "record_all":
+            self._record_all(message)
         else:
             self._start(self._execute(message))
 
@@ -341,26 +401,34 @@ class StoreServer:
         self._note_record(lease, decoded, recorded)
         return recorded
 
-    def _record_small(self, call: StoreCall) -> None:
-        """Hand a write to the store without a task of its own: there is at least one for each job."""
+    def _record_all(self, call: StoreCall) -> None:
+        """Hand writes to the store without a task of their own: there is at least one for each job."""
         try:
-            lease, kind, write = _VERBS["record"].arguments.decode(call.arguments)
-            decoded = _WRITES[kind].decode(write)
-            recording = asyncio.ensure_future(self._store.record(lease, decoded))
+            (encoded,) = _VERBS["record_all"].arguments.decode(call.arguments)
+            writes = [(lease, _WRITES[kind].decode(write)) for lease, kind, write in encoded]
+            recording = asyncio.ensure_future(self._store.record_all(writes))
         except Exception as error:  # noqa: BLE001 - the caller gets it
             self._reply(_error_reply(call.number, error))
             return
         self._tasks.add(recording)
-        recording.add_done_callback(partial(self._recorded, call.number, lease, decoded))
+        recording.add_done_callback(partial(self._recorded, call.number, writes))
 
-    def _recorded(self, number: int, lease: Lease, write: Write, recording: asyncio.Future[WriteResult]) -> None:
+    def _recorded(
+        self, number: int, writes: list[tuple[Lease, Write]], recording: asyncio.Future[list[WriteResult | Exception]]
+    ) -> None:
         self._tasks.discard(recording)
         error = asyncio.CancelledError() if recording.cancelled() else recording.exception()
         if error is not None:
             self._reply(_error_reply(number, error))
             return
-        self._note_record(lease, write, recording.result())
-        self._reply(StoreReply(number, msgspec.Raw(_encode(recording.result()))))
+        answers: list[WriteResult | StoreErrorReply] = []
+        for (lease, write), answer in zip(writes, recording.result(), strict=True):
+            if isinstance(answer, WriteResult):
+                self._note_record(lease, write, answer)
+                answers.append(answer)
+            else:
+                answers.append(_error_reply(number, answer))
+        self._reply(StoreReply(number, msgspec.Raw(_encode(answers))))
 
     def _note_record(self, lease: Lease, write: Write, recorded: WriteResult) -> None:
         if not recorded or not isinstance(write, Progress | Partial | Checkpoint):

@@ -8,7 +8,7 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any, Self, cast
+from typing import Any, Self, TypeGuard, cast
 from uuid import uuid4
 
 import msgspec
@@ -301,9 +301,17 @@ class PostgresStore:
         return [record.renewal_of(lease, found[lease]) for lease in leases]
 
     def record(self, lease: Lease, write: Write) -> Awaitable[WriteResult]:
-        if isinstance(write, Partial | Completed) and (self.blobs.wants(write) or write.payload_data is not None):
-            return self._record_large(lease, write)
-        return self._records.do(Recording(lease, write))
+        return self._record_large(lease, write) if self._is_large(write) else self._records.do(Recording(lease, write))
+
+    def record_all(self, writes: Sequence[tuple[Lease, Write]]) -> Awaitable[list[WriteResult | Exception]]:
+        if any(self._is_large(write) for _, write in writes):
+            each = asyncio.gather(*(self.record(lease, write) for lease, write in writes), return_exceptions=True)
+            return cast("Awaitable[list[WriteResult | Exception]]", each)
+        return self._records.do_all([Recording(lease, write) for lease, write in writes])
+
+    def _is_large(self, write: Write) -> TypeGuard[Partial | Completed]:
+        """Whether a payload becomes a blob, or is not a text yet."""
+        return isinstance(write, Partial | Completed) and (self.blobs.wants(write) or write.payload_data is not None)
 
     async def _record_large(self, lease: Lease, write: Partial | Completed) -> WriteResult:
         if self.blobs.wants(write):

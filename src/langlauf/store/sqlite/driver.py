@@ -114,6 +114,12 @@ class SqliteStore(SqliteEngine):
     def record(self, lease: Lease, write: Write) -> Awaitable[WriteResult]:
         return self._record_blob(lease, write) if self.blobs.wants(write) else self._writes.do(Recording(lease, write))
 
+    def record_all(self, writes: Sequence[tuple[Lease, Write]]) -> Awaitable[list[WriteResult | Exception]]:
+        if any(self.blobs.wants(write) for _, write in writes):
+            each = asyncio.gather(*(self.record(lease, write) for lease, write in writes), return_exceptions=True)
+            return cast("Awaitable[list[WriteResult | Exception]]", each)
+        return self._writes.do_all([Recording(lease, write) for lease, write in writes])
+
     async def _record_blob(self, lease: Lease, write: Partial | Completed) -> WriteResult:
         return cast("WriteResult", await self._writes.do(Recording(lease, await self.blobs.keep(lease, write))))
 
