@@ -34,9 +34,9 @@ _WAL_BYTES_KEPT = 64 * 1024 * 1024
 #: Pages of the log between two checkpoints, and from how many on the writer itself does one.
 CHECKPOINT_PAGES = 1_000
 _PAGES_OF_WRITER = 8_000
-#: Slots for prepared statements. The driver gives each execution the next slot and drops its content: a statement
-#: that runs for many rows must not evict all others.
-_STATEMENTS_KEPT = 1_000
+#: Slots for prepared statements, as many as the driver has. It gives each execution the next slot, and drops what was
+#: there: a statement that runs for many rows evicts the others.
+_STATEMENTS_KEPT = 512
 
 
 class Patience:

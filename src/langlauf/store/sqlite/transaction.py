@@ -2,6 +2,8 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import chain
 from typing import Any
 
 import apsw
@@ -27,8 +29,17 @@ _NEWEST_RUN_WEIGHT = 0.2
 _OUTBOUND = frozenset(kind.value for kind in OUTBOUND)
 #: The values of `fill_outbox`, in the order of `outgoing_event`.
 _OUTGOING = ("org_id", "job_id", "event_seq", "event_id", "event_type", "occurred_at", "trace_id", "result_id")
+#: Rows that one execution of an INSERT writes, where there are so many.
+_ROWS_AT_ONCE = 16
 #: The length of a UUID: event ids are derived from such a job id, and stored for any other.
 _UUID = 36
+
+
+@cache
+def _insert_of_several(query: str) -> str:
+    """Return an INSERT of one row as one of several rows."""
+    insert, row = query.rsplit("VALUES", 1)
+    return f"{insert}VALUES {', '.join([row.strip()] * _ROWS_AT_ONCE)}"
 
 
 class Transaction:
@@ -83,6 +94,18 @@ class Transaction:
         before = self.connection.total_changes()
         self.connection.executemany(self._queries[query], rows)
         return self.connection.total_changes() - before
+
+    def _insert(self, query: str, rows: Sequence[Row]) -> None:
+        """Insert rows, several by one execution.
+
+        The driver looks a statement up for each execution, and its cache keeps only those of the last few hundred.
+        """
+        several = len(rows) - len(rows) % _ROWS_AT_ONCE
+        for start in range(0, several, _ROWS_AT_ONCE):
+            values = tuple(chain.from_iterable(rows[start : start + _ROWS_AT_ONCE]))
+            self.connection.execute(_insert_of_several(self._queries[query]), values)
+        if several < len(rows):
+            self.connection.executemany(self._queries[query], rows[several:])
 
     def _number(self, query: str, /, **values: Any) -> int:
         row = self.one(query, **values)
@@ -166,7 +189,7 @@ class Transaction:
         """Write the snapshots that were appended so far."""
         results, self._results = self._results, []
         if results:
-            self.connection.executemany(self._queries["insert_result"], results)
+            self._insert("insert_result", results)
 
     # -- queues --------------------------------------------------------------------------------------------------------
 
@@ -306,7 +329,7 @@ class Transaction:
         self.write_snapshots()
         events, self._events = self._events, []
         if events:
-            self.connection.executemany(self._queries["insert_event"], events)
+            self._insert("insert_event", events)
         touched, self._touched = self._touched, set()
         if touched:
             self.connection.executemany(self._queries["touch_org"], [(org,) for org in touched])
