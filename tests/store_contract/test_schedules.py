@@ -76,6 +76,26 @@ def test_schedules_belong_to_their_org(harness: Harness) -> None:
     harness.run(body)
 
 
+def test_runs_are_recorded_beside_many_other_changes(harness: Harness) -> None:
+    """A batch takes the changes of several orgs in turns, also one that is for schedules of several."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        both = [_schedule(clock, org=org) for org in ("org-a", "org-b")]
+        for one in both:
+            assert await store.schedules.add(one)
+        planned = both[0].next_run_at or 0
+        ends = [
+            ScheduleEnd(org_id=one.org_id, name=one.name, fired_at=planned, next_run_at=planned + 1, outcome="run")
+            for one in both
+        ]
+        others = [store.schedules.remove(f"org-{number % 5}", "unknown") for number in range(80)]
+        advanced, *removed = await asyncio.gather(store.schedules.advance(ends), *others)
+        assert advanced == 2
+        assert not any(removed)
+
+    harness.run(body)
+
+
 def test_a_change_needs_the_schedule_as_it_was_seen(harness: Harness) -> None:
     """Of two changes at the same time one is told to look again."""
 

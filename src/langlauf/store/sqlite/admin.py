@@ -39,8 +39,9 @@ class SqliteCalls(StoreComponent, StoreCalls):
 
     async def _call(self, change: str, /, **values: Any) -> Any:
         run = next((one for one in self.changes if one.__name__ == change), partial(_run_query, query=change))
-        keeps_cache = change in self.keeps_cache
-        return await self._change(partial(run, **values), values.get("org_id"), keeps_cache=keeps_cache)
+        org_id = values.get("org_id", getattr(values.get("new"), "org_id", None))
+        one_org = org_id if isinstance(org_id, str) else None  # changes of many rows come by column
+        return await self._change(partial(run, **values), one_org, keeps_cache=change in self.keeps_cache)
 
     async def _call_rows(self, change: str, /, **values: Any) -> list[Any]:
         return cast("list[Any]", await self._call(change, **values))
