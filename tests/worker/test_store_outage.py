@@ -54,7 +54,7 @@ def test_an_attempt_that_is_given_up_stays_given_up() -> None:
             await attempt.write(Progress(percent=10))
         attempt.renewed(monotonic())
         assert not attempt.lease_seems_over
-        assert attempt.stop_requested.result() is StopReason.LOST
+        assert attempt.stop_reason is StopReason.LOST
         with pytest.raises(StaleAttempt):
             await attempt.write(Progress(percent=10))
 

@@ -76,7 +76,10 @@ class RunningAttempt:
         self.transient_references = analysis.transient_references
         self.cancel_reason: str | None = None
         loop = asyncio.get_running_loop()
-        self.stop_requested: asyncio.Future[StopReason] = loop.create_future()
+        #: why the attempt is to stop
+        self.stop_reason: StopReason | None = None
+        #: done when its function has ended or is to be stopped
+        self.settled: asyncio.Future[None] = loop.create_future()
         #: done when the end is written or given up: a function that still runs is abandoned
         self.over: asyncio.Future[None] = loop.create_future()
         self._analysis = analysis
@@ -136,7 +139,7 @@ class RunningAttempt:
     @property
     def lost(self) -> bool:
         """Whether its lease is lost, or must be assumed lost."""
-        return self.stop_requested.done() and self.stop_requested.result() is StopReason.LOST
+        return self.stop_reason is StopReason.LOST
 
     @property
     def lease_seems_over(self) -> bool:
@@ -168,8 +171,14 @@ class RunningAttempt:
 
     def stop(self, why: StopReason) -> None:
         """Request a stop; the first reason counts."""
-        if not self.stop_requested.done():
-            self.stop_requested.set_result(why)
+        if self.stop_reason is None:
+            self.stop_reason = why
+            self.settle()
+
+    def settle(self, _: object = None) -> None:
+        """Wake the runner: the function has ended, or is to be stopped."""
+        if not self.settled.done():
+            self.settled.set_result(None)
 
     def close(self) -> None:
         """Refuse further writes, and release what still computes for the attempt."""

@@ -190,7 +190,7 @@ class ProcessExecution:
 
     async def _end(self, process: ChildProcess, end: FromChild) -> ExecutionEnd:
         # A process whose attempt was stopped or is stale is not reused.
-        process.reusable = getattr(end, "reusable", False) and not self._attempt.stop_requested.done()
+        process.reusable = getattr(end, "reusable", False) and self._attempt.stop_reason is None
         if isinstance(end, FunctionReturned):
             return await run_in_thread(_completed, end) if is_large(end.payload, end.summary) else _completed(end)
         return end.failure if isinstance(end, FunctionRaised) else None

@@ -112,10 +112,15 @@ class Runner:
         if self._settings.fault_injection and (forced := injected_outcome(values)):
             return forced
         execution = self._start(analysis, attempt, values)
-        await _first_of(execution.ended, attempt.stop_requested, attempt.claim.timeout_seconds)
+        execution.ended.add_done_callback(attempt.settle)
+        timer = asyncio.get_running_loop().call_later(attempt.claim.timeout_seconds, attempt.settle)
+        try:
+            await attempt.settled
+        finally:
+            timer.cancel()
         if execution.ended.done():
             return self._decide(execution.ended.result(), attempt)
-        why = attempt.stop_requested.result() if attempt.stop_requested.done() else StopReason.TIMEOUT
+        why = attempt.stop_reason or StopReason.TIMEOUT
         await execution.stop(why)
         return self._end_after_stop(why, attempt)
 
@@ -168,26 +173,6 @@ def _log_failure(analysis: str, attempt: RunningAttempt, end: Failed | Retry) ->
     trace = end.meta.get(TRACE)
     fields = {"analysis": analysis, **attempt.facts, "code": end.code, "message": end.message}
     log_event(LogEvent.ATTEMPT_FAILED, logging.WARNING, **fields, **({TRACE: trace} if trace else {}))
-
-
-async def _first_of(ended: asyncio.Future[Any], stopped: asyncio.Future[Any], seconds: float) -> None:
-    """Wait for one of two futures, or for the time: a fraction of the work of `asyncio.wait`, for every attempt."""
-    loop = asyncio.get_running_loop()
-    first: asyncio.Future[None] = loop.create_future()
-
-    def wake(_: asyncio.Future[Any] | None = None) -> None:
-        if not first.done():
-            first.set_result(None)
-
-    timer = loop.call_later(seconds, wake)
-    ended.add_done_callback(wake)
-    stopped.add_done_callback(wake)
-    try:
-        await first
-    finally:
-        timer.cancel()
-        ended.remove_done_callback(wake)
-        stopped.remove_done_callback(wake)
 
 
 def _input(analysis: Analysis, payload: str) -> dict[str, Any]:
