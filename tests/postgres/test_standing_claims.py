@@ -2,6 +2,7 @@
 
 import asyncio
 
+import asyncpg
 import pytest
 
 from langlauf.domain.attempt import Claim, ClaimBatch, ClaimRequest
@@ -134,6 +135,34 @@ def test_a_retry_returns_the_same_jobs(loss: Loss) -> None:
                 assert [row["attempt"] for row in fetch(url, "SELECT attempt FROM langlauf.jobs")] == [1]
             finally:
                 await store.close()
+
+    with migrated_database() as url:
+        asyncio.run(main(url))
+
+
+def test_a_claim_in_a_submission_waits_for_no_lane() -> None:
+    """It would wait out of order: a batch of another host has that lane, and may come to those of this submission."""
+
+    async def main(url: str) -> None:
+        clock = SetClock()
+        store = await PostgresStore.open(url, hints=Hints(), clock=clock, notify=False)
+        other = await PostgresStore.open(url, hints=Hints(), clock=clock, notify=False)
+        batch = await asyncpg.connect(url, server_settings={"search_path": "langlauf"})
+        try:
+            task = await _standing(store)
+            waiting = await accept(other, clock, org="org-a")
+            async with batch.transaction():
+                await batch.execute("SELECT lock_lanes('{org-a}', '{survey}')")
+                accepted = await accept(store, clock, org="org-b")
+                await batch.execute("SELECT lock_lanes('{org-b}', '{survey}')")
+            assert not task.done()
+            task.cancel()
+            found = await claim(store, 3)
+            assert {one.lease.job_id for one in found} == {waiting.job_id, accepted.job_id}
+        finally:
+            await batch.close()
+            await other.close()
+            await store.close()
 
     with migrated_database() as url:
         asyncio.run(main(url))

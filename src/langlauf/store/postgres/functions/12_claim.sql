@@ -2,7 +2,8 @@
 --
 -- Claims lock the virtual clock first, then lanes in the order of their names: limits hold over all hosts, without deadlocks. A
 -- claim waits once, for all lanes that it needs first; further lanes are skipped while another transaction holds them, which
--- will wake workers. Locked job rows, such as those being canceled, are skipped.
+-- will wake workers. Locked job rows, such as those being canceled, are skipped. A claim that joins a submission comes when the
+-- lanes of that are locked, and waits for no others: it would lock them out of order.
 --
 -- Lost and released jobs go first and cost no turn. A due retry costs a turn like a start: it goes before the waiting jobs of
 -- its org, at the org's turn.
@@ -84,10 +85,12 @@ BEGIN
         WHERE running >= free.org_limit);
 END $$;
 
--- Locks the lanes of all orgs that a claim reads first.
-CREATE OR REPLACE FUNCTION lock_first_lanes(free claim_state, now bigint) RETURNS claim_state LANGUAGE plpgsql AS $$
+-- Locks the lanes of all orgs that a claim reads first. A claim that has joined a submission gets nothing where it would have to
+-- wait for one of them, and neither a turn nor a time is passed over: the next claim waits for it.
+CREATE OR REPLACE FUNCTION lock_first_lanes(free claim_state, now bigint, joined boolean) RETURNS claim_state LANGUAGE plpgsql AS $$
 DECLARE
     full_ones text[] := full_orgs(free);
+    wanted text[];
 BEGIN
     SELECT coalesce(array_agg(DISTINCT org_id), '{}'), coalesce(bool_or(kind = 0), false), coalesce(bool_or(kind = 1), false)
     INTO free.held, free.backs, free.dues
@@ -110,7 +113,15 @@ BEGIN
          ORDER BY virtual_start, served, org_id LIMIT free.slots + cardinality(free.timed))) AS next
     WHERE coalesce(mine.room, free.slots) > 0;
     free.held := free.held || free.timed;
-    IF cardinality(free.held) > 0 THEN
+    IF joined THEN
+        wanted := free.held;
+        free.held := '{}';
+        free := lock_more_lanes(free, wanted);
+        IF NOT wanted <@ free.held THEN
+            free.held := '{}';
+            free.timed := '{}';
+        END IF;
+    ELSIF cardinality(free.held) > 0 THEN
         PERFORM lock_orgs(free.held);
     END IF;
     RETURN free;
@@ -513,6 +524,8 @@ DECLARE
     claim CONSTANT uuid := wanted.claim;
     worker CONSTANT text := wanted.worker;
     lease_time CONSTANT bigint := wanted.lease_time;
+    -- its transaction has written before, and holds locks
+    joined CONSTANT boolean := pg_current_xact_id_if_assigned() IS NOT NULL;
     known text[] := wanted.known;
     now bigint;
     free claim_state;
@@ -536,7 +549,9 @@ BEGIN
         free := lost_and_unpaused(free);
     END IF;
     IF free.slots > 0 THEN
-        free := lock_first_lanes(free, now);
+        free := lock_first_lanes(free, now, joined);
+    ELSIF joined THEN
+        RETURN;
     ELSIF cardinality(free.timed) > 0 THEN
         PERFORM lock_orgs(free.timed);
     END IF;
