@@ -84,11 +84,12 @@ BEGIN
 END $$;
 
 -- Counts jobs that started with their submission, where none waited: each org joins at the virtual clock or stands where it stood,
--- pays a turn for each, and its lanes are empty behind them, as after `join_lanes` and `take_turns`.
-CREATE OR REPLACE FUNCTION start_lanes(org_ids text[], names text[], classes text[], answers text[], leased_until bigint) RETURNS void
-LANGUAGE plpgsql AS $$
+-- pays a turn for each, and its lanes are empty behind them, as after `join_lanes` and `take_turns`. The clock is locked.
+CREATE OR REPLACE FUNCTION start_lanes(
+    org_ids text[], names text[], classes text[], answers text[], clock bigint, last_served bigint, leased_until bigint
+) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    WITH new AS MATERIALIZED (
+    WITH new AS (
         SELECT org_id, analysis, count(*) AS jobs, count(*) FILTER (WHERE class = 'expedite') AS urgent
         FROM unnest(org_ids, names, classes, answers) AS wish (org_id, analysis, class, answer)
         WHERE answer LIKE 'started %' GROUP BY org_id, analysis),
@@ -96,28 +97,24 @@ BEGIN
         SELECT org_id, stood_at, row_number() OVER (ORDER BY stood_at, served, org_id) AS place,
             (SELECT sum(jobs) FROM new WHERE new.org_id = stood.org_id) AS starts
         FROM (SELECT org_id, max(served) AS served,
-                  coalesce(max(virtual_start) FILTER (WHERE waiting > 0), greatest((SELECT virtual_now FROM lane_clock), max(virtual_start))) AS stood_at
+                  coalesce(max(virtual_start) FILTER (WHERE waiting > 0), greatest(clock, max(virtual_start))) AS stood_at
               FROM lanes WHERE org_id IN (SELECT org_id FROM new) GROUP BY org_id) AS stood),
-    moved AS (
-        UPDATE lanes SET
-            virtual_start = greatest(turns.stood_at, (SELECT virtual_now FROM lane_clock)) + turns.starts,
-            served = (SELECT served FROM lane_clock) + turns.place
-        FROM turns WHERE lanes.org_id = turns.org_id AND NOT EXISTS (
-            SELECT 1 FROM new WHERE new.org_id = lanes.org_id AND new.analysis = lanes.analysis)),
     passed AS (
         UPDATE lanes SET
-            virtual_start = greatest(turns.stood_at, (SELECT virtual_now FROM lane_clock)) + turns.starts,
-            served = (SELECT served FROM lane_clock) + turns.place,
-            expedite_last = expedite_last + new.urgent, expedite_head = expedite_last + new.urgent,
-            default_last = default_last + new.jobs - new.urgent, default_head = default_last + new.jobs - new.urgent
-        FROM new JOIN turns USING (org_id) WHERE lanes.org_id = new.org_id AND lanes.analysis = new.analysis),
+            virtual_start = greatest(turns.stood_at, clock) + turns.starts,
+            served = last_served + turns.place,
+            expedite_last = lanes.expedite_last + coalesce(new.urgent, 0),
+            expedite_head = CASE WHEN new.jobs > 0 THEN lanes.expedite_last + new.urgent ELSE lanes.expedite_head END,
+            default_last = lanes.default_last + coalesce(new.jobs - new.urgent, 0),
+            default_head = CASE WHEN new.jobs > 0 THEN lanes.default_last + new.jobs - new.urgent ELSE lanes.default_head END
+        FROM turns JOIN lanes AS mine USING (org_id) LEFT JOIN new ON new.org_id = mine.org_id AND new.analysis = mine.analysis
+        WHERE lanes.org_id = mine.org_id AND lanes.analysis = mine.analysis),
     counted AS (
         INSERT INTO waiting_counts AS mine (analysis, shard, waiting, leased)
         SELECT analysis, pg_backend_pid() % 32, 0, sum(jobs) FROM new GROUP BY analysis ORDER BY analysis
         ON CONFLICT (analysis, shard) DO UPDATE SET leased = mine.leased + excluded.leased)
-    UPDATE lane_clock SET
-        virtual_now = greatest(virtual_now, (SELECT max(stood_at) FROM turns)), served = served + (SELECT count(*) FROM turns),
-        look_at = least(look_at, leased_until);
+    UPDATE lane_clock SET virtual_now = greatest(clock, turn.stood_at), served = last_served + turn.orgs, look_at = least(look_at, leased_until)
+    FROM (SELECT max(stood_at) AS stood_at, count(*) AS orgs FROM turns) AS turn;
 END $$;
 
 -- Removes waiting jobs from their lanes, and moves the heads up to the first that still waits.

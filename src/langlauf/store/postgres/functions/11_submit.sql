@@ -196,6 +196,7 @@ CREATE OR REPLACE FUNCTION submit(
 ) LANGUAGE plpgsql AS $$
 DECLARE
     given record;
+    clock record;
     origins uuid[] := '{}';
     at_once claim_request;
     now bigint;
@@ -204,7 +205,7 @@ BEGIN
     outcomes := array_fill(NULL::text, ARRAY[cardinality(new)]);
     IF wanted.claim IS NOT NULL THEN
         -- Before lanes, as every claim does.
-        PERFORM 1 FROM lane_clock FOR UPDATE;
+        SELECT virtual_now, served INTO clock FROM lane_clock FOR UPDATE;
     END IF;
     SELECT array_agg(org_id) AS org_ids, array_agg(job) AS job_ids, array_agg(analysis) AS names, array_agg(priority_class) AS classes,
         min(least(most_of_org, most_of_all, most_of_analysis)) AS lowest_limit, bool_or(refuse_duplicate) AS refuses,
@@ -296,7 +297,7 @@ BEGIN
         outcomes := complete_reused(now, outcomes, new, origins);
     END IF;
     IF at_once.claim IS NOT NULL THEN
-        PERFORM start_lanes(given.org_ids, given.names, given.classes, outcomes, now + wanted.lease_time);
+        PERFORM start_lanes(given.org_ids, given.names, given.classes, outcomes, clock.virtual_now, clock.served, now + wanted.lease_time);
     ELSE
         PERFORM join_lanes(given.org_ids, given.names, given.classes, outcomes);
     END IF;
@@ -304,11 +305,11 @@ BEGIN
         SELECT array_agg(org_id) AS org_ids, array_agg(job) AS job_ids INTO given
         FROM unnest(new) WITH ORDINALITY AS wish WHERE outcomes[wish.ordinality] ~ '^(accepted|found) ';
     END IF;
-    IF cardinality(given.job_ids) > 0 THEN
-        PERFORM insert_messages(given.org_ids, given.job_ids, array_fill(1, ARRAY[cardinality(given.job_ids)]));
-    END IF;
     IF at_once.claim IS NOT NULL THEN
-        PERFORM insert_messages(given.org_ids, given.job_ids, array_fill(2, ARRAY[cardinality(given.job_ids)]));
+        PERFORM insert_messages(given.org_ids || given.org_ids, given.job_ids || given.job_ids,
+            array_fill(1, ARRAY[cardinality(given.job_ids)]) || array_fill(2, ARRAY[cardinality(given.job_ids)]));
+    ELSIF cardinality(given.job_ids) > 0 THEN
+        PERFORM insert_messages(given.org_ids, given.job_ids, array_fill(1, ARRAY[cardinality(given.job_ids)]));
     END IF;
     IF cardinality(origins) > 0 THEN
         PERFORM announce_reused(ARRAY(
