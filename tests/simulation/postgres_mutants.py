@@ -23,7 +23,8 @@ FUNCTIONS = (
         "retries_due",
         "turns_wanted",
     ),
-    *("claim_back", "deal_turns", "next_in_turn", "claim", "renew", "decide_ends", "write_ends", "request_cancel"),
+    *("claim_back", "deal_turns", "next_in_turn", "claim", "renew", "decide_ends", "request_cancel"),
+    *("complete_jobs", "write_ends", "keep_attempts"),
     *("cancel", "record", "record_progress", "record_partials", "record_checkpoints", "written_or_unchanged"),
     *("limits_reached", "lock_jobs", "sweep", "overdue_end", "tidy", "timed_orgs", "settle_times", "enter_line"),
 )
@@ -108,13 +109,10 @@ ALONE: tuple[Mutant, ...] = (
         115,
         "ON CONFLICT (job_id, chunk_key) DO UPDATE SET payload = excluded.payload",
     ),
+    without("complete_jobs", "AND jobs.attempt = new.attempt", 2, ""),
+    without("complete_jobs", "AND jobs.lease_expires_at > now", 15, ""),
     without("write_ends", "AND jobs.attempt = new.attempt", 2, ""),
-    without(
-        "write_ends",
-        "FROM ended WHERE kind IN ('retry', 'lost', 'released')",
-        2,
-        "FROM ended WHERE kind = 'retry'",
-    ),
+    without("keep_attempts", "one.kind IN ('retry', 'lost', 'released')", 2, "one.kind = 'retry'"),
     without(
         "submit",
         "AND NOT (chunk.chunk_key >= 'langlauf:attempt:' AND chunk.chunk_key < 'langlauf:attempt;')",
@@ -227,9 +225,13 @@ _SCENE = "tests/store_contract/test_standing_claims.py has a scene in which it d
 
 #: Guards that only transactions at the same moment need, or behind which another one stands, with the reason.
 UNSEEN: Mapping[tuple[str, str], str] = {
-    ("write_ends", "'released') ON CONFLICT DO NOTHING"): "only an import can bring what is kept of an attempt to come",
+    (
+        "keep_attempts",
+        "'released') ON CONFLICT DO NOTHING",
+    ): "only an import can bring what is kept of an attempt to come",
     ("record_progress", "AND jobs.status IN ('running', 'partial')"): _LEASED,
     ("record_partials", "AND jobs.status IN ('running', 'partial')"): _LEASED,
+    ("complete_jobs", "AND jobs.status IN ('running', 'partial')"): _LEASED,
     ("write_ends", "(jobs.status IN ('running', 'partial') OR (jobs.status = 'queued'"): _LEASED,
     (
         "write_ends",

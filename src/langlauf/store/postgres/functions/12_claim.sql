@@ -153,7 +153,7 @@ BEGIN
                 WHERE start_by > 0 AND start_by <= now AND started_at IS NULL AND finished_at IS NULL AND org_id = ANY (org_ids)
                 ORDER BY start_by LIMIT 100 FOR NO KEY UPDATE SKIP LOCKED) AS late) AS numbered;
     IF ends IS NOT NULL THEN
-        places := write_ends(now, ends);
+        places := write_ends(now, ends, '{}');
         RETURN QUERY SELECT job.org_id, job.job_id, 0, job.analysis, NULL::text, now, now, 0.0::float8, 0, 0, 0, ''::text, ''::text,
             NULL::text, NULL::text, NULL::bigint
         FROM unnest(ends) AS one JOIN jobs AS job ON job.job = one.job WHERE one.place = ANY (places);

@@ -81,25 +81,63 @@ CREATE OR REPLACE FUNCTION attempt_text(
     FROM (SELECT 1) AS one LEFT JOIN codes ON codes.code = ran
 $$;
 
--- Writes ends with their events and snapshots; returns the places of those that were written. Writes of other kinds are left
--- alone. The fence is in the statement: an attempt that ends itself must hold its lease; other callers have locked the job.
-CREATE OR REPLACE FUNCTION write_ends(now bigint, ends attempt_write[]) RETURNS integer[] LANGUAGE plpgsql AS $$
+-- Completes jobs, with their events and results; returns the places and analyses of those that were written. This is what most
+-- jobs come to, so its statement has nothing of the other ends. The fence is in it. The caller counts them, after all lanes.
+CREATE OR REPLACE FUNCTION complete_jobs(now bigint, ends attempt_write[], OUT places integer[], OUT names text[]) LANGUAGE plpgsql AS $$
 DECLARE
     done record;
 BEGIN
     WITH ended AS (
         UPDATE job_rows AS jobs SET
-            status = CASE WHEN new.kind IN ('completed', 'failed', 'canceled') THEN new.kind ELSE status END,
-            updated_at = CASE WHEN new.kind NOT IN ('completed', 'failed', 'canceled') THEN now END,
+            status = 'completed', finished_at = now, updated_at = NULL, kept = 3, event_seq = event_seq + 1,
+            worker_id = NULL, lease_expires_at = NULL, deadline_at = NULL, claim_id = NULL, next_attempt_at = NULL,
+            progress_percent = 100, estimated_seconds = CASE WHEN imported_at IS NOT NULL THEN 0 END,
+            result = new.result, result_name = new.result_name,
+            failed_at = NULL, error_code = NULL, error_message = NULL, error_meta = NULL, retryable = NULL, retry_hint = NULL,
+            canceled_at = NULL, canceled_by = NULL, cancel_reason = NULL
+        FROM unnest(ends) AS new
+        WHERE new.kind = 'completed' AND jobs.job = new.job AND jobs.org_id = new.org_id AND jobs.attempt = new.attempt
+          AND jobs.status IN ('running', 'partial') AND jobs.lease_expires_at > now
+        RETURNING new.place, jobs.org_id, jobs.job, jobs.job_name, jobs.analysis, jobs.event_seq, jobs.partial_count, jobs.paced_at,
+            jobs.paced_percent, new.result, new.result_name, new.payload, new.payload_ref, new.summary, new.views),
+    shown AS (
+        INSERT INTO result_rows (org_id, result, result_name, job, result_kind, result_seq, schema_version, payload_ref, created_at, summary_json, payload, views)
+        SELECT org_id, result, result_name, job, 'final', partial_count + 1, 1, payload_ref, now, summary, payload, views FROM ended),
+    written_events AS (
+        INSERT INTO event_rows (org_id, job, event_seq, event_id, event_type, occurred_at, feed_mark)
+        SELECT org_id, job, event_seq, new_event_id(job_name), 'job.completed', now, (SELECT feed_mark()) FROM ended)
+    SELECT array_agg(place) AS places, array_agg(org_id) AS orgs, array_agg(job) AS ids, array_agg(event_seq) AS seqs,
+        array_agg(analysis) AS names,
+        -- Estimated duration of a whole run; not from attempts that computed less than half of it themselves.
+        array_agg(analysis) FILTER (WHERE paced_at IS NOT NULL AND paced_percent <= 50) AS paced,
+        array_agg((now - paced_at) / 10000.0 / (100 - paced_percent)) FILTER (WHERE paced_at IS NOT NULL AND paced_percent <= 50) AS seconds
+    INTO done FROM ended;
+    IF done.places IS NULL THEN
+        RETURN;
+    END IF;
+    places := done.places;
+    names := done.names;
+    IF done.paced IS NOT NULL THEN
+        PERFORM update_paces(done.paced, done.seconds);
+    END IF;
+    PERFORM insert_messages(done.orgs, done.ids, done.seqs);
+END $$;
+
+-- Writes all other ends with their events; returns the places of those that were written. Writes of other kinds are left alone. The
+-- fence is in the statement: an attempt that ends itself must hold its lease; other callers have locked the job. `completed` are
+-- the analyses of jobs that the same transaction has completed: counts come after lanes, all at once.
+CREATE OR REPLACE FUNCTION write_ends(now bigint, ends attempt_write[], completed text[]) RETURNS integer[] LANGUAGE plpgsql AS $$
+DECLARE
+    done record;
+BEGIN
+    WITH ended AS (
+        UPDATE job_rows AS jobs SET
+            status = CASE WHEN new.kind IN ('failed', 'canceled') THEN new.kind ELSE status END,
+            updated_at = CASE WHEN new.kind NOT IN ('failed', 'canceled') THEN now END,
             event_seq = event_seq + CASE WHEN new.timed_out THEN 2 ELSE 1 END,
             worker_id = NULL, lease_expires_at = NULL, deadline_at = NULL, claim_id = NULL,
-            progress_percent = CASE new.kind WHEN 'completed' THEN 100 ELSE progress_percent END,
-            estimated_seconds = CASE WHEN new.kind <> 'completed' THEN estimated_seconds WHEN imported_at IS NOT NULL THEN 0 END,
-            result = CASE new.kind WHEN 'completed' THEN new.result ELSE jobs.result END,
-            result_name = CASE new.kind WHEN 'completed' THEN new.result_name ELSE jobs.result_name END,
-            finished_at = CASE WHEN new.kind IN ('completed', 'failed', 'canceled') THEN now END,
-            kept = CASE WHEN new.kind = 'completed' THEN 3 WHEN new.kind NOT IN ('failed', 'canceled') THEN 0
-                WHEN jobs.result IS NULL THEN 1 ELSE 3 END,
+            finished_at = CASE WHEN new.kind IN ('failed', 'canceled') THEN now END,
+            kept = CASE WHEN new.kind NOT IN ('failed', 'canceled') THEN 0 WHEN jobs.result IS NULL THEN 1 ELSE 3 END,
             failed_at = CASE new.kind WHEN 'failed' THEN now END,
             error_code = CASE new.kind WHEN 'failed' THEN new.code END,
             error_message = CASE new.kind WHEN 'failed' THEN new.message END,
@@ -116,34 +154,20 @@ BEGIN
             canceled_at = CASE new.kind WHEN 'canceled' THEN now END,
             -- The request of a cancel has set these; a cancel without a request brings its own.
             canceled_by = CASE WHEN new.kind = 'canceled' THEN coalesce(jobs.canceled_by, new.canceled_by)
-                               WHEN new.kind IN ('completed', 'failed') THEN NULL ELSE jobs.canceled_by END,
+                               WHEN new.kind = 'failed' THEN NULL ELSE jobs.canceled_by END,
             cancel_reason = CASE WHEN new.kind = 'canceled' THEN coalesce(cancel_reason, new.reason)
-                                 WHEN new.kind IN ('completed', 'failed') THEN NULL ELSE cancel_reason END,
+                                 WHEN new.kind = 'failed' THEN NULL ELSE cancel_reason END,
             cancel_requested_at = CASE new.kind WHEN 'canceled' THEN coalesce(cancel_requested_at, now) ELSE cancel_requested_at END
         FROM unnest(ends) AS new
-        WHERE new.kind IN ('completed', 'failed', 'retry', 'lost', 'released', 'canceled')
+        WHERE new.kind IN ('failed', 'retry', 'lost', 'released', 'canceled')
           AND jobs.job = new.job AND jobs.org_id = new.org_id AND jobs.attempt = new.attempt
           AND (jobs.status IN ('running', 'partial') OR (jobs.status = 'queued' AND new.kind = 'canceled'))
           AND (new.unfenced OR jobs.lease_expires_at > now)
           AND (new.kind NOT IN ('retry', 'lost', 'released') OR jobs.cancel_requested_at IS NULL)
-        RETURNING new.place, jobs.org_id, jobs.job, jobs.job_name, jobs.attempt, new.kind, new.result, new.result_name, new.payload,
-            new.payload_ref, new.summary, new.views, new.actor, new.code, new.message, new.meta, new.retryable, new.hint, new.timed_out,
-            new.threshold, new.crash, new.unleased, jobs.event_seq, jobs.analysis, jobs.partial_count, jobs.retry_count,
+        RETURNING new.place, jobs.org_id, jobs.job, jobs.job_name, jobs.attempt, new.kind, new.actor, new.code, new.message, new.meta, new.retryable, new.hint, new.timed_out,
+            new.threshold, new.crash, new.unleased, jobs.event_seq, jobs.analysis, jobs.retry_count,
             jobs.next_attempt_at, jobs.canceled_by AS by_whom, jobs.cancel_reason AS why,
-            coalesce(jobs.result_name, jobs.result::text) AS shown_id, jobs.paced_at, jobs.paced_percent, jobs.ticket,
-            jobs.attempt_started_at, jobs.code AS ran_code),
-    -- What is known of an attempt once the job goes on: the log is removed before the job.
-    passed AS (
-        INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at)
-        SELECT org_id, coalesce(job_name, job::text), 'langlauf:attempt:' || attempt,
-            attempt_text(attempt, attempt_started_at, now, CASE kind WHEN 'retry' THEN 'retried' ELSE kind END,
-                CASE kind WHEN 'retry' THEN code END, ran_code), now
-        FROM ended WHERE kind IN ('retry', 'lost', 'released')
-        ON CONFLICT DO NOTHING),
-    shown AS (
-        INSERT INTO result_rows (org_id, result, result_name, job, result_kind, result_seq, schema_version, payload_ref, created_at, summary_json, payload, views)
-        SELECT org_id, result, result_name, job, 'final', partial_count + 1, 1, payload_ref, now, summary, payload, views
-        FROM ended WHERE kind = 'completed'),
+            coalesce(jobs.result_name, jobs.result::text) AS shown_id, jobs.ticket),
     written_events AS (
         INSERT INTO event_rows (org_id, job, event_seq, event_id, event_type, occurred_at, actor_type, payload_json, feed_mark)
         SELECT org_id, job, event_seq - 1, new_event_id(job_name), 'job.timeout', now, 'system',
@@ -151,38 +175,48 @@ BEGIN
         FROM ended WHERE timed_out
         UNION ALL
         SELECT org_id, job, event_seq, new_event_id(job_name),
-            CASE kind WHEN 'completed' THEN 'job.completed' WHEN 'failed' THEN 'job.failed' WHEN 'canceled' THEN 'job.canceled'
+            CASE kind WHEN 'failed' THEN 'job.failed' WHEN 'canceled' THEN 'job.canceled'
                 WHEN 'retry' THEN 'job.retry_scheduled' WHEN 'lost' THEN 'job.lease_lost' ELSE 'job.released' END,
             now, actor,
             CASE kind
-                WHEN 'completed' THEN NULL
                 WHEN 'failed' THEN '{"error_code":' || json_string(code) || ',"error_message":' || json_string(message) || ',"retryable":' || retryable
                     || ',"retry_hint":' || json_string(hint) || ',"attempt":' || attempt || sentence_member(meta) || '}'
                 WHEN 'canceled' THEN '{"canceled_by":' || json_string(by_whom) || ',"cancel_reason":' || json_string(why) || ',"result_id":' || json_string(shown_id) || '}'
                 WHEN 'retry' THEN '{"attempt":' || attempt || ',"retry_count":' || retry_count || ',"error_code":' || json_string(code)
                     || ',"error_message":' || json_string(message) || ',"next_attempt_at":' || json_string(time_text(next_attempt_at)) || sentence_member(meta) || '}'
                 ELSE '{"attempt":' || attempt || CASE WHEN crash IS NULL THEN '' ELSE ',"crash":' || json_string(crash) END || '}' END,
-            CASE WHEN kind IN ('completed', 'failed', 'canceled') THEN (SELECT feed_mark()) END
+            CASE WHEN kind IN ('failed', 'canceled') THEN (SELECT feed_mark()) END
         FROM ended)
     SELECT array_agg(place) AS places, array_agg(org_id) AS orgs, array_agg(job) AS ids, array_agg(event_seq) AS seqs,
         array_agg(analysis) AS names, array_agg(-(attempt = 0 AND ticket >= 0)::integer::bigint) AS waits,
         array_agg(-(attempt = 0 AND ticket < 0)::integer::bigint) AS times,
         array_agg(-(unleased IS NULL)::integer::bigint) AS leases, array_agg(next_attempt_at) AS dues, array_agg(kind = 'retry') AS retries,
-        -- Estimated duration of a whole run; not from attempts that computed less than half of it themselves.
-        array_agg(analysis) FILTER (WHERE kind = 'completed' AND paced_at IS NOT NULL AND paced_percent <= 50) AS paced,
-        array_agg((now - paced_at) / 10000.0 / (100 - paced_percent))
-            FILTER (WHERE kind = 'completed' AND paced_at IS NOT NULL AND paced_percent <= 50) AS seconds
+        bool_or(next_attempt_at IS NOT NULL) AS goes_on, bool_or(attempt = 0) AS waited
     INTO done FROM ended;
-    IF done.places IS NULL THEN
-        RETURN '{}';
+    IF done.goes_on THEN
+        PERFORM keep_attempts(now, ends, done.places);
     END IF;
-    PERFORM update_lanes(done.orgs, done.names, done.dues, done.retries, done.waits, done.times);
-    PERFORM count_jobs(done.names, done.waits, done.leases);
-    IF done.paced IS NOT NULL THEN
-        PERFORM update_paces(done.paced, done.seconds);
+    IF done.goes_on OR done.waited THEN
+        PERFORM update_lanes(done.orgs, done.names, done.dues, done.retries, done.waits, done.times);
     END IF;
-    PERFORM insert_messages(done.orgs, done.ids, done.seqs);
-    RETURN done.places;
+    PERFORM count_jobs(done.names || completed, done.waits || array_fill(0::bigint, ARRAY[cardinality(completed)]),
+        done.leases || array_fill(-1::bigint, ARRAY[cardinality(completed)]));
+    IF done.places IS NOT NULL THEN
+        PERFORM insert_messages(done.orgs, done.ids, done.seqs);
+    END IF;
+    RETURN coalesce(done.places, '{}');
+END $$;
+
+-- Keeps what is known of attempts after which their jobs go on: the log is removed before the job.
+CREATE OR REPLACE FUNCTION keep_attempts(now bigint, ends attempt_write[], places integer[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at)
+    SELECT one.org_id, coalesce(job.job_name, job.job::text), 'langlauf:attempt:' || one.attempt,
+        attempt_text(one.attempt, job.attempt_started_at, now, CASE one.kind WHEN 'retry' THEN 'retried' ELSE one.kind END,
+            CASE one.kind WHEN 'retry' THEN one.code END, job.code), now
+    FROM unnest(ends) AS one JOIN job_rows AS job ON job.job = one.job AND job.org_id = one.org_id
+    WHERE one.place = ANY (places) AND one.kind IN ('retry', 'lost', 'released')
+    ON CONFLICT DO NOTHING;
 END $$;
 
 -- Updates lanes with jobs that continue, and with waiting jobs that ended.
@@ -283,7 +317,7 @@ BEGIN
         END IF;
     END LOOP;
     IF cardinality(ends) > 0 THEN
-        PERFORM write_ends(moment(at), ends);
+        PERFORM write_ends(moment(at), ends, '{}');
     END IF;
 END $$;
 

@@ -9,6 +9,8 @@ CREATE OR REPLACE FUNCTION record(
 DECLARE
     now bigint;
     written integer[] := '{}';
+    completed text[] := '{}';
+    done record;
     outcomes text[];
     place integer;
     limit_reached text;
@@ -20,7 +22,7 @@ BEGIN
         IF outcomes IS NOT NULL THEN
             RETURN outcomes;
         END IF;
-    ELSIF cardinality(kinds) > 1 AND kinds && '{progress, partial, checkpoint}' THEN
+    ELSIF cardinality(kinds) > 1 AND kinds && '{progress, partial, checkpoint, completed}' THEN
         -- Lock jobs first, in order, if several statements will write.
         PERFORM lock_jobs(ARRAY(SELECT job FROM unnest(writes)));
     END IF;
@@ -28,11 +30,18 @@ BEGIN
     IF 'checkpoint' = ANY (kinds) THEN
         written := written || record_checkpoints(now, writes);
     END IF;
-    IF kinds && '{completed, failed, retry, released, crashed, canceled}' THEN
+    IF 'completed' = ANY (kinds) THEN
+        done := complete_jobs(now, writes);
+        written := written || done.places;
+        completed := coalesce(done.names, '{}');
+    END IF;
+    IF kinds && '{failed, retry, released, crashed, canceled}' THEN
         IF kinds && '{retry, released, crashed}' THEN
             writes := decide_ends(writes, most_lost, most_crashes);
         END IF;
-        written := written || write_ends(now, writes);
+        written := written || write_ends(now, writes, completed);
+    ELSIF cardinality(completed) > 0 THEN
+        PERFORM count_jobs(completed, array_fill(0::bigint, ARRAY[cardinality(completed)]), array_fill(-1::bigint, ARRAY[cardinality(completed)]));
     END IF;
     IF 'progress' = ANY (kinds) THEN
         written := written || record_progress(now, writes);

@@ -34,7 +34,7 @@ BEGIN
             CONTINUE WHEN NOT FOUND OR least(
                 hit.lease_expires_at, hit.deadline_at + grace, hit.cancel_requested_at + cancel_grace) > now;
             one := overdue_end(now, hit, retry_base, retry_cap, most_lost);
-            IF cardinality(write_ends(now, ARRAY[one])) > 0 THEN
+            IF cardinality(write_ends(now, ARRAY[one], '{}')) > 0 THEN
                 RETURN QUERY SELECT one.org_id, coalesce(hit.job_name, hit.job::text), one.kind;
             END IF;
         EXCEPTION WHEN integrity_constraint_violation OR data_exception OR raise_exception THEN

@@ -11,7 +11,7 @@ BEGIN
         LEFT JOIN (VALUES
             -- Rows looked up by key. A bitmap scan needs a key to look for; an index scan does not.
             ('{lock_jobs, start_attempts, renew, record_progress, record_partials, record_checkpoints, written_or_unchanged,
-               write_ends, views_of, note_key_uses, pulses, kept_payloads, may_retire, retire_results, retire_events,
+               complete_jobs, write_ends, keep_attempts, views_of, note_key_uses, pulses, kept_payloads, may_retire, retire_results, retire_events,
                retire_jobs, remove_jobs, limits_reached}'::text[],
              'enable_bitmapscan = on SET enable_indexscan = off SET enable_indexonlyscan = off'),
             -- Joins of arrays: the only tables are the lanes of named orgs, and the counts of waiting jobs, which are few.
