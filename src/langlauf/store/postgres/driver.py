@@ -93,7 +93,7 @@ _MAX_BATCH = 250
 #: Each has a connection.
 _CONNECTIONS = ("submit", "claim", "record", "heartbeat", "control", "maintenance", "notify", "deliver", "schedule")
 _FIND_TIMEOUT = 1.0
-#: A claim that waits for submissions is executed by itself when none was executed for so long.
+#: A claim waits for submissions no longer than this: with them it may get nothing, although jobs wait.
 _CLAIM_SECONDS = 1.0
 
 
@@ -133,7 +133,7 @@ class PostgresStore:
             self._cancel_batch, name="langlauf-cancels", done=hint, holder=org_of
         )
         self._standing = StandingClaims()
-        #: when the last claim was executed, by itself or with submissions
+        #: when a claim was executed by itself last, or got jobs with submissions
         self._claimed_at = -_CLAIM_SECONDS
         #: what standing claims got from the submissions that have just been committed
         self._handed: list[Claim] = []
@@ -210,7 +210,6 @@ class PostgresStore:
                 "submit", self._at, *submit.parameters_of(batch), wanted
             )
             if offer is not None:
-                self._claimed_at = monotonic()
                 claims = submit.started(batch, outcomes, offer.request)
                 if claims:
                     self._emptied = (signals, offer.request.analyses)
@@ -218,6 +217,8 @@ class PostgresStore:
                     claims = self._claims_of(rows or ())
                 announce(self._notifier, offer.request, claims)
                 self._handed += claims
+                if claims:
+                    self._claimed_at = monotonic()
         finally:
             if offer is not None:
                 self._standing.answer([offer], [claims])
