@@ -16,7 +16,7 @@ from langlauf.domain.outcome import Completed
 from langlauf.domain.result import HoldRequest
 from langlauf.domain.schedule import PauseRequest, Schedule
 from langlauf.maintenance.erasure import count_org, erase
-from langlauf.store.admin_protocol import KEYS, KNOWN_AS, OF_JOBS
+from langlauf.store.admin import KEYS, KNOWN_AS, OF_JOBS
 from langlauf.store.protocol import Store
 from langlauf.store.tools.location import PostgresLocation, SqliteLocation
 from tests.support.store_kinds import StoreUnderTest

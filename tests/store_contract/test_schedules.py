@@ -20,7 +20,7 @@ from langlauf.hints import Hints
 from langlauf.service.schedules import ScheduleFirer
 from langlauf.service.services import Services
 from langlauf.settings import load_settings
-from langlauf.store import admin_protocol
+from langlauf.store import admin
 from langlauf.store.protocol import Store
 from tests.store_contract import killed_firer
 from tests.store_contract.conftest import Harness
@@ -115,7 +115,7 @@ def test_a_change_needs_the_schedule_as_it_was_seen(harness: Harness) -> None:
 
 def test_an_org_has_only_so_many(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     """Others have as many."""
-    monkeypatch.setattr(admin_protocol, "MOST_SCHEDULES", 3)
+    monkeypatch.setattr(admin, "MOST_SCHEDULES", 3)
 
     async def body(store: Store, clock: SetClock) -> None:
         names = [f"number-{number}" for number in range(5)]

@@ -12,7 +12,7 @@ from langlauf.auth.keyring import Authenticator, Keyring
 from langlauf.auth.sessions import Sessions
 from langlauf.domain.instant import after
 from langlauf.hints import Hints
-from langlauf.store.admin_protocol import SessionEnd
+from langlauf.store.admin import SessionEnd
 from langlauf.store.sqlite.admin import SqliteAccess
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.support.stores import START, SetClock

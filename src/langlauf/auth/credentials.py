@@ -15,7 +15,7 @@ from langlauf.auth.keyring import Authenticator
 from langlauf.domain.access import OPEN_ISSUER, Grant, Scope
 from langlauf.domain.instant import Instant, after
 from langlauf.problems import bad_request
-from langlauf.store.admin_protocol import AccessStore
+from langlauf.store.admin import AccessStore
 
 # -- tokens for one job ------------------------------------------------------------------------------------------------
 # A token is signed and not stored: it names its org, its job, its expiry and the key it was made with. That key must

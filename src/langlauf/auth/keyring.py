@@ -33,7 +33,7 @@ from langlauf.domain.access import (
 )
 from langlauf.domain.errors import StoreError
 from langlauf.domain.instant import Instant, after
-from langlauf.store.admin_protocol import AccessStore
+from langlauf.store.admin import AccessStore
 
 #: How old the cache may be. The contract allows five seconds.
 FRESH_SECONDS = 1.0

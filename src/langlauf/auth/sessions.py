@@ -22,7 +22,7 @@ from langlauf.domain.access import KEY_ALPHABET, Grant
 from langlauf.domain.instant import Instant, after
 from langlauf.problems import forbidden
 from langlauf.settings import Settings
-from langlauf.store.admin_protocol import AccessStore
+from langlauf.store.admin import AccessStore
 
 #: Lifetime of a session: a working day.
 LIFETIME_SECONDS = 8 * 3_600.0

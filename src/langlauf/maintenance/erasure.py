@@ -15,7 +15,7 @@ import msgspec
 from langlauf.clock import monotonic, new_id
 from langlauf.domain.errors import StoreError
 from langlauf.domain.read_models import CancelRequest
-from langlauf.store.admin_protocol import KEYS, OF_JOBS
+from langlauf.store.admin import KEYS, OF_JOBS
 from langlauf.store.protocol import Store
 from langlauf.store.retention import Pace
 from langlauf.telemetry.log import LogEvent, log_event

@@ -43,7 +43,7 @@ from langlauf.domain.state import Status
 from langlauf.service.single_flight import BatchedReads
 from langlauf.service.start_times import Estimates, Pauses
 from langlauf.settings import Settings
-from langlauf.store.admin_protocol import RecordOwner
+from langlauf.store.admin import RecordOwner
 from langlauf.store.health import PROBLEM_TEXTS
 from langlauf.store.protocol import JobReads, Store, TenantReads
 

@@ -56,7 +56,7 @@ from langlauf.domain.result import (
 )
 from langlauf.domain.schedule import Pause, PauseRequest, ResumeRequest, Schedule
 from langlauf.domain.state import Status
-from langlauf.store.admin_protocol import (
+from langlauf.store.admin import (
     AccessStore,
     DeliveryStore,
     DutyStore,

@@ -14,7 +14,7 @@ from langlauf.domain.errors import SettingsError, StoreError
 from langlauf.domain.job import INLINE_REF, PayloadText
 from langlauf.domain.outcome import Completed
 from langlauf.domain.result import PayloadSource, ReferencedPayloads, Snapshot
-from langlauf.store.admin_protocol import AccessStore
+from langlauf.store.admin import AccessStore
 from langlauf.store.blobs.files import FileBlobs
 from langlauf.store.blobs.owner import INSTANCE, BlobOwner, BlobsOfAnother, StoreIdentity
 from langlauf.store.blobs.payloads import Payloads, unavailable

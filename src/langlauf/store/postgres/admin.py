@@ -9,7 +9,7 @@ from msgspec.structs import astuple
 from langlauf.domain.access import HashedKey, KeyChanges
 from langlauf.domain.instant import Instant, after
 from langlauf.hints import Hints
-from langlauf.store.admin_protocol import (
+from langlauf.store.admin import (
     KNOWN_AS,
     AccessStore,
     DutyStore,

@@ -7,7 +7,7 @@ from msgspec.structs import asdict
 from langlauf.domain.delivery import Delivery, DeliveryClaim, DeliveryReplay, DeliveryStatistics
 from langlauf.domain.instant import Instant
 from langlauf.domain.mail import AddressMark
-from langlauf.store.admin_protocol import DeliveryStore, MailStore
+from langlauf.store.admin import DeliveryStore, MailStore
 from langlauf.store.postgres.admin import PostgresCalls
 from langlauf.store.postgres.batch import storable
 from langlauf.store.postgres.connection import DatabaseConnection, ReadPool

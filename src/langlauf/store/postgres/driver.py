@@ -46,7 +46,7 @@ from langlauf.domain.result import HoldRequest, ReferencedPayloads, ResultGone, 
 from langlauf.domain.schedule import Pause, PauseRequest, ResumeRequest
 from langlauf.domain.state import Status
 from langlauf.hints import Hints
-from langlauf.store.admin_protocol import (
+from langlauf.store.admin import (
     AccessStore,
     DeliveryStore,
     DutyStore,

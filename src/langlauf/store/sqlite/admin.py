@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 from langlauf.domain.access import ApiKey, HashedKey, KeyChanges
 from langlauf.domain.instant import Instant
 from langlauf.domain.schedule import Schedule
-from langlauf.store.admin_protocol import (
+from langlauf.store.admin import (
     KEYS,
     KNOWN_AS,
     AccessStore,

@@ -10,7 +10,7 @@ import apsw
 from langlauf.domain.delivery import MAIL_LANE, Delivery, DeliveryClaim, DeliveryStatistics
 from langlauf.domain.instant import Instant, after
 from langlauf.domain.mail import MailRefusal, mail_refusal
-from langlauf.store.admin_protocol import DeliveryStore, MailStore
+from langlauf.store.admin import DeliveryStore, MailStore
 from langlauf.store.sql import delivery_from
 from langlauf.store.sqlite.admin import SqliteCalls
 from langlauf.store.sqlite.connection import RunRead

@@ -20,7 +20,7 @@ import msgspec
 
 from langlauf.clock import new_secret
 from langlauf.domain.errors import SchemaTooNew, StoreError, StoreUnavailable
-from langlauf.store.admin_protocol import KNOWN_AS
+from langlauf.store.admin import KNOWN_AS
 from langlauf.store.blobs.owner import INSTANCE
 from langlauf.store.sql import load_queries, migrations_in
 from langlauf.store.sqlite.connection import applied_migrations, open_connection, open_untouched, unseen_log

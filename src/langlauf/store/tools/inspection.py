@@ -15,7 +15,7 @@ from langlauf.domain.instant import Instant
 from langlauf.domain.read_models import EndedJob, StartedJob, WaitingJobs
 from langlauf.domain.result import ReferencedPayloads
 from langlauf.domain.schedule import Pause
-from langlauf.store.admin_protocol import worker_from
+from langlauf.store.admin import worker_from
 from langlauf.store.blobs.owner import INSTANCE, OwnerMark, StoreIdentity, mark_of
 from langlauf.store.blobs.protocol import IDENTITY, store_name
 from langlauf.store.sql import pause_from
