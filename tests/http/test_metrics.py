@@ -49,10 +49,12 @@ def scrape(server: Live) -> MetricsScrape:
     return read_scrape(server.http.get("/metrics").text)
 
 
-def scrape_after(server: Live, before: MetricsScrape, ended: int) -> MetricsScrape:
-    """What was added, once so many attempts have ended: a caller may hear of an end before it is counted."""
+def scrape_after(server: Live, before: MetricsScrape, ended: int, swept: int = 0) -> MetricsScrape:
+    """What was added, once so many attempts have ended and jobs were swept: a caller may hear of these sooner."""
     deadline = time.monotonic() + 60
-    while (told := scrape(server).since(before)).value("langlauf_attempts_ended_total") < ended:
+    while (told := scrape(server).since(before)).value("langlauf_attempts_ended_total") < ended or told.value(
+        "langlauf_jobs_swept_total"
+    ) < swept:
         assert time.monotonic() < deadline, told.by("langlauf_attempts_ended_total", "outcome")
     return told
 
@@ -70,7 +72,7 @@ def test_every_metric_is_told_and_is_right(tmp_path: Path) -> None:
         _end_in_every_way(server, tmp_path)
         _refuse_in_every_way(server)
         _lose_a_lease(server, tmp_path)
-        told = scrape_after(server, before, ended=23)
+        told = scrape_after(server, before, ended=23, swept=1)
         _assert_ends(told)
         _assert_counted(told)
         with _at_work(server):
