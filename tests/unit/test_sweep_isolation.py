@@ -128,7 +128,7 @@ def test_a_hint_wakes_the_sweep_before_its_time() -> None:
         async def once() -> None:
             rounds.put_nowait(loop.time())
 
-        sweep = PeriodicDuty("sweep", 60, once, pause=hints.wait_for_overdue)
+        sweep = PeriodicDuty("sweep", 1e9, once, pause=hints.wait_for_overdue)  # no tick comes meanwhile
         await sweep.start()
         first = await asyncio.wait_for(rounds.get(), 5)
         hints.overdue_after(0.2)

@@ -21,7 +21,7 @@ from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.worker.process_protocol import FromWorker, MessageConnection, ToWorker
 from langlauf.worker.remote_store import RemoteStore, StoreServer
 from tests.support.stores import LEASE_SECONDS, START, SetClock
-from tests.support.submissions import ORG, accept, read_job, started
+from tests.support.submissions import ORG, accept, new_job, read_job, started
 
 _REQUEST = ClaimRequest(worker_id="w", slots=3, analyses=("survey",), lease_seconds=LEASE_SECONDS, max_running=9)
 
@@ -212,5 +212,21 @@ def test_a_worker_that_drains_claims_nothing_ahead(tmp_path: Path, told: bool) -
         assert (await read_job(store, late.job_id)).job.status is Status.QUEUED
         released = (await read_job(store, early.job_id)).job
         assert (released.status, released.attempt, released.retry_count) == (Status.RUNNING, 1, 0)
+
+    _run(tmp_path, body)
+
+
+def test_a_claim_that_stands_gets_nothing_once_its_worker_drains(tmp_path: Path) -> None:
+    """Not even with the next submission, before it has been withdrawn: it would get what has just been released."""
+
+    async def body(store: SqliteStore, clock: SetClock, server: StoreServer, remote: RemoteStore) -> None:
+        asked = _asked(remote)
+        while not store._standing._offers:  # noqa: ASYNC110 - a claim tells nobody that it stands
+            await asyncio.sleep(0)
+        server.drain()
+        joined = store._standing.joining([new_job(clock)])
+        store._standing.answer(joined, [None] * len(joined))
+        assert not joined
+        assert (await asked).claims == []
 
     _run(tmp_path, body)

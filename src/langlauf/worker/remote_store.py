@@ -355,12 +355,13 @@ class StoreServer:
     async def _claim_until(self, request: ClaimRequest, over: Callable[[], bool]) -> ClaimBatch:
         """Claim at least once, and until there are jobs or it is over; not at all while the worker drains.
 
-        Attempts that end meanwhile free further slots.
+        Attempts that end meanwhile free further slots. Once the worker drains there are none: a claim that still stands
+        would get what has just been released.
         """
         ended_before = self._ends
 
         def free() -> int:
-            return request.slots + self._ends - ended_before
+            return 0 if self._draining else request.slots + self._ends - ended_before
 
         handed = ClaimBatch([], monotonic())
         asked = False
