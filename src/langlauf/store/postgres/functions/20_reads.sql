@@ -2,27 +2,25 @@
 SELECT one.* FROM job_views AS one WHERE one.org_id = org AND one.job = key_of(id);
 
 -- Jobs, each of its org, with their latest events, newest first, and their results if they are no larger than `most_bytes`; the
--- size of a result is known without reading it. Many requests wait for a status at the same moment, and a call of its own takes
--- longer than the look-up.
+-- size of a result is known without reading it. Many requests wait for a status at the same moment: the jobs of an org are read by
+-- one statement, because to begin one takes longer than a look-up.
 CREATE OR REPLACE FUNCTION read_statuses(orgs text[], ids text[], most_events integer[], most_bytes bigint[])
 RETURNS TABLE (place integer, view job_views, events job_events[], result text) LANGUAGE plpgsql STABLE AS $$
 DECLARE
     org text;
-    id text;
-    number integer := 0;
 BEGIN
-    FOREACH org IN ARRAY orgs LOOP
-        number := number + 1;
-        id := ids[number];
+    FOR org IN SELECT DISTINCT one FROM unnest(orgs) AS one LOOP
         PERFORM set_config('langlauf.org_id', org, true);
         RETURN QUERY
-        SELECT number, one,
-            ARRAY(SELECT event FROM job_events AS event WHERE event.org_id = org AND event.job = key_of(id)
-                  ORDER BY event.event_seq DESC LIMIT most_events[number]),
-            CASE one.status WHEN 'completed' THEN (
-                SELECT CASE WHEN octet_length(final.payload) <= most_bytes[number] THEN final.payload END
-                FROM result_rows AS final WHERE final.org_id = org AND final.result = one.result) END
-        FROM job_views AS one WHERE one.org_id = org AND one.job = key_of(id);
+        SELECT wish.place::integer, found.job,
+            ARRAY(SELECT event FROM job_events AS event WHERE event.org_id = org AND event.job = (found.job).job
+                  ORDER BY event.event_seq DESC LIMIT wish.most),
+            CASE (found.job).status WHEN 'completed' THEN (
+                SELECT CASE WHEN octet_length(final.payload) <= wish.bytes THEN final.payload END
+                FROM result_rows AS final WHERE final.org_id = org AND final.result = (found.job).result) END
+        FROM unnest(orgs, ids, most_events, most_bytes) WITH ORDINALITY AS wish (org_id, id, most, bytes, place)
+        CROSS JOIN LATERAL (SELECT one AS job FROM job_views AS one WHERE one.org_id = org AND one.job = key_of(wish.id) OFFSET 0) AS found
+        WHERE wish.org_id = org;
     END LOOP;
 END $$;
 
