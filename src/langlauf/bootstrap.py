@@ -53,6 +53,7 @@ from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.telemetry.metrics import register_analyses
 from langlauf.telemetry.tracing import end_tracing, set_up_tracing
 from langlauf.worker import processes
+from langlauf.worker.claimer import Claimer
 from langlauf.worker.worker import Worker
 from langlauf.worker.worker_process import WorkerProcess
 
@@ -293,7 +294,8 @@ def _make_workers(
 ) -> Sequence[Worker | WorkerProcess]:
     count = range(settings.workers)
     if target is None or parse_location(settings.store_path) == SqliteLocation(MEMORY):
-        return [Worker(store, registry, settings, hints, store.clock) for _ in count]
+        source = functools.partial(Claimer, store, hints, settings.poll_seconds)
+        return [Worker(store, registry, settings, hints, store.clock, source) for _ in count]
     return [WorkerProcess(store, settings, hints, target) for _ in count]
 
 

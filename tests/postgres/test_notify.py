@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import cast
 
 import asyncpg
@@ -31,6 +32,7 @@ from langlauf.store.postgres.notify import (
 from langlauf.store.protocol import Store
 from langlauf.telemetry.log import EVENT_COUNTS, LogEvent
 from langlauf.telemetry.metrics import BATCHES
+from langlauf.worker.claimer import Claimer
 from langlauf.worker.worker import Worker
 from tests.support.postgres import fetch
 
@@ -81,7 +83,8 @@ async def _working(host: Host, poll_seconds: float) -> AsyncIterator["asyncio.Qu
         starts.put_nowait(None)
 
     settings = load_settings({}, poll_seconds=poll_seconds, watchdog=False)
-    worker = Worker(cast("Store", host.store), app.registry, settings, host.hints, host.store.clock)
+    source = partial(Claimer, host.store, host.hints, settings.poll_seconds)
+    worker = Worker(cast("Store", host.store), app.registry, settings, host.hints, host.store.clock, source)
     await worker.start()
     try:
         yield starts

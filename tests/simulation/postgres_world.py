@@ -20,7 +20,7 @@ from langlauf.domain.instant import Instant
 from langlauf.domain.job import NewJob
 from langlauf.domain.read_models import CancelRequest
 from langlauf.hints import Hints
-from langlauf.store.group_commit import Recording, StandingClaim, rounds
+from langlauf.store.group_commit import Recording, rounds
 from langlauf.store.postgres import record, submit
 from langlauf.store.postgres.connection import SESSION_SETTINGS, call_sql
 from langlauf.store.postgres.driver import PostgresStore
@@ -30,6 +30,7 @@ from tests.simulation.disagreement import Disagreement
 from tests.simulation.environment import Fate, Row, SweepAll
 from tests.simulation.postgres_mutants import Edit
 from tests.support.postgres_stores import migrated_database
+from tests.support.standing import Standing
 from tests.support.stores import SetClock
 
 T = TypeVar("T")
@@ -202,13 +203,12 @@ class PostgresWorld:
 
     async def _submit_and_claim(self, batch: Sequence[NewJob], request: ClaimRequest) -> list[Any]:
         """A claim that has been waiting is part of the statement that submits."""
-        offer = StandingClaim(request)
-        self._store._standing._offers.append(offer)
+        standing = Standing(self._store, request)
         try:
             answers = await self._store._submit_batch(batch)
         finally:
-            self._store._standing._offers.remove(offer)
-        return [*answers, offer.handed.result().claims if offer.handed.done() else []]
+            claims = await standing.end()
+        return [*answers, claims]
 
     def order(self, operations: Sequence[Any]) -> list[int]:
         """As the driver's rounds have it: no two of a statement are for the same job, key or input."""

@@ -14,6 +14,7 @@ from langlauf.store.postgres.driver import PostgresStore
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.driver import SqliteStore
 from tests.store_contract.conftest import Harness
+from tests.support.standing import Standing
 from tests.support.store_kinds import StoreUnderTest
 from tests.support.stores import LEASE_SECONDS, SetClock
 from tests.support.submissions import accept, claim, event_types, new_job, read_job
@@ -170,30 +171,14 @@ def test_a_standing_claim_respects_a_pause(harness: Harness) -> None:
     """A worker that waits for work is not handed a job with the transaction that accepts it."""
 
     async def body(store: Store, clock: SetClock) -> None:
-        stands, stop = asyncio.Event(), asyncio.Event()
-
-        async def idle() -> None:
-            stands.set()
-            async with asyncio.timeout(60):
-                await stop.wait()
-
         request = ClaimRequest(
             worker_id="w", slots=5, analyses=BOTH, lease_seconds=LEASE_SECONDS, max_running=100, limits={}
         )
-
-        async def handed_over() -> list[Claim]:
-            while not (found := (await store.claim_next(request, idle)).claims):
-                pass  # woken by the paused job, which is not handed over
-            return found
-
-        waiting = asyncio.create_task(handed_over())
-        await stands.wait()  # a job that is accepted during the claim before is found by the next one alone
+        standing = Standing(store, request)
         await store.pause(_pause())
         job = await accept(store, clock)
         other = await accept(store, clock, analysis="census")
-        handed = await waiting
-        stop.set()
-        assert [one.lease.job_id for one in handed] == [other.job_id]
+        assert [one.lease.job_id for one in await standing.end()] == [other.job_id]
         assert (await read_job(store, job.job_id)).job.status is Status.QUEUED
 
     harness.run(body)

@@ -1,7 +1,7 @@
 """What a standing claim starts with the submission is what a claim right after it would have started.
 
-Each scene is played twice, with the same jobs: once the claim has been waiting and is part of the transaction that
-accepts them, once it comes afterwards. Where nothing else waits, the store writes such jobs as started at once.
+Each scene is played twice, with the same jobs: once the claim stands and is part of the transaction that accepts them,
+once it comes afterwards. Where nothing else waits, the store writes such jobs as started at once.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from langlauf.domain.provenance import CodeVersion
 from langlauf.domain.schedule import PauseRequest
 from langlauf.store.protocol import Store
 from tests.store_contract.conftest import Harness
+from tests.support.standing import Standing
 from tests.support.stores import LEASE_SECONDS, SetClock
 from tests.support.submissions import new_job
 
@@ -176,35 +177,12 @@ SCENES = (
 )
 
 
-class _Standing:
-    """A claim that has found nothing and waits until it is withdrawn."""
-
-    def __init__(self, store: Store, request: ClaimRequest) -> None:
-        self._stands, self._withdrawn = asyncio.Event(), asyncio.Event()
-        self._claim = asyncio.create_task(store.claim_next(request, self._wait))
-
-    async def _wait(self) -> None:
-        self._stands.set()
-        await self._withdrawn.wait()
-
-    async def begin(self) -> None:
-        """Return once it waits."""
-        await self._stands.wait()
-
-    async def end(self) -> list[Claim]:
-        """Return what it got."""
-        self._withdrawn.set()
-        return (await self._claim).claims
-
-
 async def _played(
     stores: list[Store], clock: SetClock, scene: Scene, jobs: Sequence[NewJob], stands: bool
 ) -> list[Any]:
     """Return everything that shows: claims, jobs and logs. What was there before comes from another process."""
     store, other = stores
-    standing = _Standing(store, scene.request) if stands else None
-    if standing is not None:
-        await standing.begin()
+    standing = Standing(store, scene.request) if stands else None
     if scene.before is not None:
         await scene.before(other, clock)
     await _submitted(store, *jobs)

@@ -5,11 +5,12 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from langlauf.domain.attempt import ClaimBatch, ClaimRequest
+from langlauf.domain.attempt import ClaimRequest
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.hints import Hints
-from langlauf.store.group_commit import StandingClaims
 from langlauf.store.sqlite.driver import SqliteStore
+from langlauf.store.standing_claims import StandingClaim, StandingClaims
+from tests.support.standing import Standing
 from tests.support.stores import LEASE_SECONDS, SetClock
 from tests.support.submissions import accept, new_job
 
@@ -38,103 +39,82 @@ async def _opened(clock: SetClock) -> AsyncIterator[_Counted]:
         await store.close()
 
 
-async def _standing(store: SqliteStore, idle: asyncio.Event) -> "asyncio.Task[ClaimBatch]":
-    """A claim that has found nothing and stands."""
-
-    stands = asyncio.Event()
-
-    async def wait() -> None:
-        stands.set()
-        await idle.wait()
-
-    task = asyncio.create_task(store.claim_next(REQUEST, wait))
-    await stands.wait()
-    return task
-
-
-def test_a_submission_is_claimed_with_it() -> None:
-    """One transaction accepts the job and hands it out."""
+def test_submissions_are_claimed_with_them() -> None:
+    """One transaction accepts a job and hands it out, again and again, until no slot is free."""
 
     async def main() -> None:
         clock = SetClock()
         async with _opened(clock) as store:
-            task = await _standing(store, asyncio.Event())
-            job = await accept(store, clock)
-            handed = await task
-            assert [made.lease.job_id for made in handed.claims] == [job.job_id]
-            assert store.batches[-1] == ["ClaimRequest", "NewJob"]
-            assert not store._standing._offers
-
-    asyncio.run(main())
-
-
-def test_a_batch_that_finds_nothing_ends_a_claim_that_no_longer_waits() -> None:
-    """The batch accepts nothing that can start, and no other comes: the claim goes back with empty hands."""
-
-    async def main() -> None:
-        claims = StandingClaims()
-        idle = asyncio.Event()
-        task = asyncio.create_task(claims.stand(REQUEST, lambda: _wait(idle)))
-        await asyncio.sleep(0)
-        joined = claims.joining([new_job(SetClock())])
-        assert len(joined) == 1
-        idle.set()
-        for _ in range(10):  # until it is about to go
-            await asyncio.sleep(0)
-        assert not task.done(), "what the batch claims must not be lost"
-        claims.answer(joined, [[]])
-        assert (await asyncio.wait_for(task, 10)).claims == []
+            standing = Standing(store, REQUEST)
+            jobs = []
+            for count in (1, 2, 2):
+                jobs.append((await accept(store, clock)).job_id)
+                assert standing.jobs == jobs[:count]
+                assert ("ClaimRequest" in store.batches[-1]) is (len(jobs) == count)
 
     asyncio.run(main())
 
 
 def test_a_claim_is_for_the_slots_that_are_free_when_it_is_executed() -> None:
-    """Without a free slot it joins no submissions; with more than it had at first it asks for all of them."""
-
-    async def main() -> None:
-        claims, new = StandingClaims(), [new_job(SetClock())]
-        free = 0
-        task = asyncio.create_task(claims.stand(REQUEST, lambda: _wait(asyncio.Event()), lambda: free))
-        await asyncio.sleep(0)
-        assert claims.joining(new) == []
-        free = 5
-        assert [one.request.slots for one in claims.joining(new)] == [5]
-        task.cancel()
-
-    asyncio.run(main())
-
-
-async def _wait(event: asyncio.Event) -> None:
-    await event.wait()
+    """Without a free slot it joins no submissions, and a slot that is asked for is not free."""
+    claims, new = StandingClaims(), [new_job(SetClock())]
+    free = 0
+    claims.stand(StandingClaim(REQUEST, lambda: free, lambda _: None))
+    assert claims.joining(new) == []
+    free = 5
+    [first] = claims.joining(new)
+    assert first.request.slots == 5
+    assert claims.joining(new) == []
+    free = 7
+    [second] = claims.joining(new)
+    assert second.request.slots == 2
+    first.answer()
+    assert [one.request.slots for one in claims.joining(new)] == [5]
 
 
-def test_who_no_longer_waits_gets_nothing() -> None:
+def test_workers_take_turns() -> None:
+    """Where one claim can join, each submission is for the worker that has waited longest."""
+    claims, new = StandingClaims(), [new_job(SetClock())]
+    for name in ("a", "b"):
+        request = ClaimRequest(
+            worker_id=name, slots=9, analyses=("survey",), lease_seconds=LEASE_SECONDS, max_running=1_000
+        )
+        claims.stand(StandingClaim(request, lambda: 9, lambda _: None))
+    found = []
+    for _ in range(4):
+        [execution] = claims.joining(new, 1)
+        found.append(execution.request.worker_id)
+        execution.answer()
+    assert found == ["a", "b", "a", "b"]
+
+
+def test_a_claim_that_was_withdrawn_gets_nothing() -> None:
     """The job waits for the next claim."""
 
     async def main() -> None:
-        clock, idle = SetClock(), asyncio.Event()
+        clock = SetClock()
         async with _opened(clock) as store:
-            task = await _standing(store, idle)
-            idle.set()
-            assert (await task).claims == []
+            standing = Standing(store, REQUEST)
+            assert await standing.end() == []
             job = await accept(store, clock)
+            assert standing.jobs == []
             assert [made.lease.job_id for made in await store.claim(REQUEST)] == [job.job_id]
 
     asyncio.run(main())
 
 
-def test_a_claim_that_is_being_made_is_waited_for() -> None:
-    """Whoever stops to wait in that moment gets what was claimed: no job is given to nobody."""
+def test_what_is_being_claimed_is_waited_for() -> None:
+    """A claim that is withdrawn in that moment gets it: no job is claimed for no worker."""
 
     async def main() -> None:
-        clock, idle = SetClock(), asyncio.Event()
+        clock = SetClock()
         async with _opened(clock) as store:
-            task = await _standing(store, idle)
+            standing = Standing(store, REQUEST)
             submitted = asyncio.create_task(accept(store, clock))
-            while store._standing._offers[0].asked_at is None:  # noqa: ASYNC110 - a batch tells nobody that it begins
+            while standing.claim.slots == REQUEST.slots:  # noqa: ASYNC110 - a batch tells nobody that it begins
                 await asyncio.sleep(0)
-            idle.set()
-            assert [made.lease.job_id for made in (await task).claims] == [(await submitted).job_id]
+            [claim] = await standing.end()
+            assert claim.lease.job_id == (await submitted).job_id
 
     asyncio.run(main())
 
@@ -145,13 +125,12 @@ def test_a_transaction_that_fails_leaves_the_claim_standing() -> None:
     async def main() -> None:
         clock = SetClock()
         async with _opened(clock) as store:
-            task = await _standing(store, asyncio.Event())
+            standing = Standing(store, REQUEST)
             store.failing = True
             [refused] = await asyncio.gather(accept(store, clock), return_exceptions=True)
             assert isinstance(refused, StoreUnavailable)
-            assert not task.done()
             store.failing = False
             job = await accept(store, clock)
-            assert [made.lease.job_id for made in (await task).claims] == [job.job_id]
+            assert standing.jobs == [job.job_id]
 
     asyncio.run(main())

@@ -10,7 +10,7 @@ import pytest
 
 from langlauf.analysis.payload import LARGE_TEXT
 from langlauf.clock import new_id
-from langlauf.domain.attempt import ClaimBatch, ClaimRequest, Lease, Progress, Write, WriteResult
+from langlauf.domain.attempt import Claim, ClaimBatch, ClaimRequest, Lease, Progress, Write, WriteResult
 from langlauf.domain.errors import StoreError
 from langlauf.domain.health import WorkerReport
 from langlauf.domain.outcome import Completed
@@ -19,9 +19,10 @@ from langlauf.hints import Hints
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.worker.process_protocol import FromWorker, MessageConnection, ToWorker
-from langlauf.worker.remote_store import RemoteStore, StoreServer
+from langlauf.worker.remote_store import RemoteStore
+from langlauf.worker.store_server import StoreServer
 from tests.support.stores import LEASE_SECONDS, START, SetClock
-from tests.support.submissions import ORG, accept, new_job, read_job, started
+from tests.support.submissions import ORG, accept, read_job, started
 
 _REQUEST = ClaimRequest(worker_id="w", slots=3, analyses=("survey",), lease_seconds=LEASE_SECONDS, max_running=9)
 
@@ -69,24 +70,31 @@ def _run(path: Path, body: Callable[[SqliteStore, SetClock, StoreServer, RemoteS
     asyncio.run(main())
 
 
-def _asked(remote: RemoteStore) -> "asyncio.Task[ClaimBatch]":
-    return asyncio.create_task(remote.claim_next(_REQUEST, asyncio.Event().wait))  # type: ignore[arg-type]  # never returns
+class _Jobs:
+    """The jobs that a worker gets; it counts no slots, as the program does."""
+
+    def __init__(self, remote: RemoteStore) -> None:
+        self._came: asyncio.Queue[Claim] = asyncio.Queue()
+        self.source = remote.source(_REQUEST, lambda: 0, self._take)
+
+    def _take(self, handed: ClaimBatch) -> None:
+        for claim in handed.claims:
+            self._came.put_nowait(claim)
+
+    async def next(self, count: int = 1) -> list[str]:
+        """Return the ids of the next jobs."""
+        return [(await self._came.get()).lease.job_id for _ in range(count)]
+
+    @property
+    def none(self) -> bool:
+        """Whether it has got no other job."""
+        return self._came.empty()
 
 
-async def _handed(store: Store, clock: SetClock, remote: RemoteStore) -> None:
-    """A worker asks for three jobs and gets one, so that two slots are left."""
-    asked = _asked(remote)
-    job = await accept(store, clock)
-    assert [one.lease.job_id for one in (await asked).claims] == [job.job_id]
-
-
-async def _until(store: SqliteStore, job_id: str, *, held: bool) -> None:
-    """Return once a job is under a lease, or is not."""
-    changed = asyncio.Event()
-    store._hints.follow(job_id, changed)
-    while ((await read_job(store, job_id)).lease_expires_at is not None) is not held:
-        await changed.wait()
-        changed.clear()
+async def _started(remote: RemoteStore) -> _Jobs:
+    jobs = _Jobs(remote)
+    await jobs.source.start()
+    return jobs
 
 
 def test_a_large_payload_comes_to_the_store_as_bytes(tmp_path: Path) -> None:
@@ -164,69 +172,89 @@ def test_writes_of_one_moment_are_one_call_and_each_has_its_own_answer(tmp_path:
     asyncio.run(body())
 
 
-def test_what_comes_before_a_worker_asks_again_is_claimed_for_it(tmp_path: Path) -> None:
-    """For the slots that the last claim left, and no more; the worker gets it when it asks."""
+def test_jobs_are_claimed_as_long_as_slots_are_free(tmp_path: Path) -> None:
+    """A worker never asks; an end that is written frees a slot."""
 
     async def body(store: SqliteStore, clock: SetClock, server: StoreServer, remote: RemoteStore) -> None:
-        await _handed(store, clock, remote)
-        early = await accept(store, clock)
-        await _until(store, early.job_id, held=True)
-        assert [lease.job_id for lease in server.held] != [early.job_id]
-        assert [one.lease.job_id for one in (await _asked(remote)).claims] == [early.job_id]
-        late = await accept(store, clock)
-        assert [one.lease.job_id for one in (await _asked(remote)).claims] == [late.job_id]
+        jobs = await _started(remote)
+        accepted = [(await accept(store, clock)).job_id for _ in range(5)]
+        assert await jobs.next(3) == accepted[:3]
         assert len(server.held) == 3
+        running = next(iter(server.held))
+        assert await remote.record(running, Progress(percent=10))
+        assert await remote.record(running, Completed(result_id=new_id(), payload="1"))
+        assert await jobs.next() == accepted[3:4]
+        assert jobs.none
+        assert (await read_job(store, accepted[4])).job.status is Status.QUEUED
 
     _run(tmp_path, body)
 
 
-def test_a_slot_that_an_end_frees_is_claimed_for_by_the_claim_that_waits(tmp_path: Path) -> None:
-    """It was asked for two slots; with the one of an attempt that ended meanwhile it gets three jobs."""
+def test_a_worker_that_does_not_read_gets_two_messages(tmp_path: Path) -> None:
+    """Its event loop may be blocked: further jobs wait, although it has free slots, until it reads."""
 
     async def body(store: SqliteStore, clock: SetClock, server: StoreServer, remote: RemoteStore) -> None:
-        await _handed(store, clock, remote)
-        [running] = server.held
-        assert await remote.record(running, Completed(result_id=new_id(), payload="1"))
-        jobs = await asyncio.gather(*(accept(store, clock) for _ in range(4)))
-        handed = [one.lease.job_id for one in (await _asked(remote)).claims]
-        assert handed == [job.job_id for job in jobs[:3]]
+        jobs = await _started(remote)
+        assert remote.connection is not None
+        transport = remote.connection._transport
+        assert transport is not None
+        transport.pause_reading()
+        accepted = [(await accept(store, clock)).job_id for _ in range(3)]
+        assert [one.lease.job_id for one in server.held.values()] == accepted[:2]
+        assert (await read_job(store, accepted[2])).job.status is Status.QUEUED
+        transport.resume_reading()
+        assert await jobs.next(3) == accepted
 
     _run(tmp_path, body)
 
 
 @pytest.mark.parametrize("told", [True, False], ids=["by the program", "by a signal of its own"])
-def test_a_worker_that_drains_claims_nothing_ahead(tmp_path: Path, told: bool) -> None:
-    """What was claimed for it is released at once, and what comes later waits for another worker."""
+def test_nothing_is_claimed_for_a_worker_that_drains(tmp_path: Path, told: bool) -> None:
+    """What comes later waits for another worker, whether or not the worker has stopped to claim."""
 
     async def body(store: SqliteStore, clock: SetClock, server: StoreServer, remote: RemoteStore) -> None:
-        await _handed(store, clock, remote)
+        jobs = await _started(remote)
         early = await accept(store, clock)
-        await _until(store, early.job_id, held=True)
+        assert await jobs.next() == [early.job_id]
         if told:
             server.drain()
         else:
             await remote.save_report(_STOPPING)
-        await _until(store, early.job_id, held=False)
         late = await accept(store, clock)
-        assert (await _asked(remote)).claims == []
+        await jobs.source.stop()
+        assert jobs.none
         assert (await read_job(store, late.job_id)).job.status is Status.QUEUED
-        released = (await read_job(store, early.job_id)).job
-        assert (released.status, released.attempt, released.retry_count) == (Status.RUNNING, 1, 0)
 
     _run(tmp_path, body)
 
 
-def test_a_claim_that_stands_gets_nothing_once_its_worker_drains(tmp_path: Path) -> None:
-    """Not even with the next submission, before it has been withdrawn: it would get what has just been released."""
+def test_what_is_being_claimed_while_a_worker_stops_comes_before_the_answer(tmp_path: Path) -> None:
+    """It knows then of all that it holds, and can release it."""
 
     async def body(store: SqliteStore, clock: SetClock, server: StoreServer, remote: RemoteStore) -> None:
-        asked = _asked(remote)
-        while not store._standing._offers:  # noqa: ASYNC110 - a claim tells nobody that it stands
+        jobs = await _started(remote)
+        submitted = asyncio.create_task(accept(store, clock))
+        while store._writes.idle:  # noqa: ASYNC110 - a queue tells nobody that it has something
             await asyncio.sleep(0)
-        server.drain()
-        joined = store._standing.joining([new_job(clock)])
-        store._standing.answer(joined, [None] * len(joined))
-        assert not joined
-        assert (await asked).claims == []
+        await jobs.source.stop()
+        job = await submitted
+        assert len(server.held) == (not jobs.none)
+        assert (await read_job(store, job.job_id)).job.attempt == len(server.held)
+
+    _run(tmp_path, body)
+
+
+def test_what_is_claimed_for_a_worker_that_is_gone_is_released(tmp_path: Path) -> None:
+    """It never heard of it, so that no attempt is lost."""
+
+    async def body(store: SqliteStore, clock: SetClock, server: StoreServer, remote: RemoteStore) -> None:
+        await _started(remote)
+        accepted = asyncio.create_task(accept(store, clock))
+        await asyncio.sleep(0)
+        await server.close()
+        job = (await read_job(store, (await accepted).job_id)).job
+        assert not server.held
+        assert (job.retry_count, job.error_count) == (0, 0)
+        assert (await read_job(store, job.job_id)).lease_expires_at is None
 
     _run(tmp_path, body)

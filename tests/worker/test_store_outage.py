@@ -1,20 +1,21 @@
 """A store that is away: an attempt whose lease seems over is lost, its job is not failed, and the worker asks again."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any, cast
+from functools import partial
+from typing import cast
 
 import pytest
 
 from langlauf import Job, Langlauf
 from langlauf.clock import Clock, monotonic
-from langlauf.domain.attempt import Claim, ClaimBatch, ClaimRequest, Lease, Progress
+from langlauf.domain.attempt import Claim, ClaimRequest, Lease, Progress
 from langlauf.domain.errors import StaleAttempt, StoreUnavailable
 from langlauf.hints import Hints
 from langlauf.settings import load_settings
 from langlauf.store.protocol import Store
 from langlauf.store.sqlite.driver import SqliteStore
 from langlauf.worker.attempt import RunningAttempt, StopReason
+from langlauf.worker.claimer import Claimer
 from langlauf.worker.parallel_map import Executor
 from langlauf.worker.processes.pool import ProcessPool
 from langlauf.worker.worker import Worker
@@ -62,7 +63,7 @@ def test_an_attempt_that_is_given_up_stays_given_up() -> None:
 
 
 def test_a_failed_claim_is_retried_soon() -> None:
-    """Also one that otherwise waits for its claim to be answered: while none stands, nothing else looks for work."""
+    """Long before a worker polls, nothing else looks for work."""
     app = Langlauf()
 
     @app.analysis
@@ -77,23 +78,20 @@ def test_a_failed_claim_is_retried_soon() -> None:
             self.asked = 0
             self.asked_again = asyncio.Event()
 
-        async def claim_next(
-            self,
-            request: ClaimRequest,
-            idle: Callable[[], Coroutine[Any, Any, None]],
-            free: Callable[[], int] | None = None,
-        ) -> ClaimBatch:
+        async def claim(self, request: ClaimRequest) -> list[Claim]:
             self.asked += 1
             if self.asked == 1:
                 raise StoreUnavailable("away")
             self.asked_again.set()
-            return await super().claim_next(request, idle, free)
+            return await super().claim(request)
 
     async def main() -> None:
         hints = Hints()
         store = await Away.open(":memory:", hints=hints)
         settings = load_settings({}, poll_seconds=0.1, watchdog=False)
-        worker = Worker(store, app.registry, settings, hints, store.clock, look_every=3_600.0)
+        worker = Worker(
+            store, app.registry, settings, hints, store.clock, partial(Claimer, store, hints, settings.poll_seconds)
+        )
         await worker.start()
         async with asyncio.timeout(60):
             await store.asked_again.wait()

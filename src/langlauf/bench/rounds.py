@@ -12,22 +12,24 @@ from rich.console import Console
 from rich.table import Table
 
 from langlauf.clock import Clock, SystemClock, new_id, new_trace_id
-from langlauf.domain.attempt import Claim, ClaimRequest, Partial
+from langlauf.domain.attempt import Claim, ClaimBatch, ClaimRequest, Partial
 from langlauf.domain.errors import LanglaufError
 from langlauf.domain.job import INLINE_REF, Accepted, JobRecord, NewJob
 from langlauf.domain.outcome import Completed
 from langlauf.domain.state import Status
 from langlauf.hints import Hints
 from langlauf.store.protocol import Store
+from langlauf.worker.claimer import Claimer
 
 # -- rounds ------------------------------------------------------------------------------------------------------------
-# Submitters keep a number of jobs in flight; a claimer claims as many jobs as there are free slots, as a worker does.
+# Submitters keep a number of jobs in flight, and a claimer claims them as it does for a worker.
 
 ORG = "bench-org"
 ANALYSIS = "bench"
 RESULT = '{"found":true,"query":"Bahnhofstrasse 1, 9000 St. Gallen","score":0.93}'
 LEASE_SECONDS = 15.0
 _NO_LIMIT = 1_000_000_000
+_POLL_SECONDS = 1.0
 
 
 def new_job(clock: Clock, org: str = ORG, analysis: str = ANALYSIS, *, payload_bytes: int = 0) -> NewJob:
@@ -113,21 +115,21 @@ class JobRound:
         self._began: dict[str, float] = {}
         self._ends: dict[str, asyncio.Future[None]] = {}
         self._running: set[asyncio.Task[None]] = set()
-        self._over = False
 
     async def run(self) -> RoundTimes:
         """Return when every job has completed."""
-        began, cpu_before = time.perf_counter(), time.process_time()
-        async with asyncio.TaskGroup() as group:
-            claimer = group.create_task(self._claim_loop())
+        request = claim_request(self._slots, (self._analysis,))
+        claimer = Claimer(self._store, self._hints, _POLL_SECONDS, request, self._free_slots, self._take)
+        await claimer.start()
+        try:
+            began, cpu_before = time.perf_counter(), time.process_time()
             async with asyncio.TaskGroup() as submitters:
                 for _ in range(self._slots):
                     submitters.create_task(self._submit_loop())
             seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_before
-            self._over = True
-            self._hints.work()
-            # The claimer ends what it has begun: its connection stays open, and its cost can be read.
-            await claimer
+        finally:
+            # What it has begun is ended: its connection stays open, and its cost can be read.
+            await claimer.stop()
         return RoundTimes(
             jobs=self._jobs,
             seconds=seconds,
@@ -148,21 +150,15 @@ class JobRound:
             self._submits.append(time.perf_counter() - began)
             await ended
 
-    async def _claim_loop(self) -> None:
-        while not self._over:
-            free = self._slots - len(self._running)
-            if not free:
-                await self._wait_for_work()
-                continue
-            handed = await self._store.claim_next(claim_request(free, (self._analysis,)), self._wait_for_work)
-            for claim in handed.claims:
-                self._starts.append(time.perf_counter() - self._began.pop(claim.lease.job_id))
-                task = asyncio.create_task(self._run_job(claim))
-                self._running.add(task)
-                task.add_done_callback(self._on_done)
+    def _free_slots(self) -> int:
+        return self._slots - len(self._running)
 
-    async def _wait_for_work(self) -> None:
-        await self._hints.wait_for_work(1.0)
+    def _take(self, handed: ClaimBatch) -> None:
+        for claim in handed.claims:
+            self._starts.append(time.perf_counter() - self._began.pop(claim.lease.job_id))
+            task = asyncio.create_task(self._run_job(claim))
+            self._running.add(task)
+            task.add_done_callback(self._on_done)
 
     async def _run_job(self, claim: Claim) -> None:
         end = self._ends.pop(claim.lease.job_id)

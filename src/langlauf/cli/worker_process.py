@@ -25,6 +25,7 @@ from langlauf.telemetry.tracing import end_tracing, set_up_tracing
 from langlauf.worker.loop_guard import record_crashes_in
 from langlauf.worker.process_protocol import (
     CancelHint,
+    ClaimedJobs,
     Drain,
     EndGrace,
     MessageConnection,
@@ -43,8 +44,6 @@ from langlauf.worker.remote_store import RemoteStore
 from langlauf.worker.worker import Worker
 
 _PR_SET_PDEATHSIG = 1
-#: The parent process polls for work, as often as the settings say; this is the fallback.
-_POLL_SECONDS = 60.0
 
 
 class _StoreClock:
@@ -117,7 +116,7 @@ class _WorkerProcess:
             settings,
             self._hints,
             store.clock,
-            look_every=_POLL_SECONDS,
+            store.source,
             lifeline=self._lifeline,
         )
         await worker.start()
@@ -126,7 +125,7 @@ class _WorkerProcess:
 
     def _on_message(self, message: ToWorker) -> None:
         match message:
-            case StoreReply() | StoreErrorReply():
+            case StoreReply() | StoreErrorReply() | ClaimedJobs():
                 if self._store is not None:
                     self._store.receive(message)
             case StartWorker():

@@ -1,4 +1,4 @@
-"""Group commit: operations that arrive while a batch runs go into the next one; and standing claims.
+"""Group commit: operations that arrive while a batch runs go into the next one.
 
 There is no timer. An idle store runs a single operation at once; under load the batches grow by themselves, and one
 fsync covers all of them. Where several orgs wait, each has a share of the next batch, and a batch is as long as its
@@ -7,13 +7,13 @@ heartbeat waits for at most one large payload, however many are to be written.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from langlauf.clock import monotonic
-from langlauf.domain.attempt import ClaimBatch, ClaimRequest, Lease, Partial, Write
+from langlauf.domain.attempt import Lease, Partial, Write
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.fairness import take_in_turns
 from langlauf.domain.job import NewJob
@@ -275,76 +275,3 @@ def payload_length(operation: object) -> int:
     write = operation.write if isinstance(operation, Recording) else operation
     payload = write.content if isinstance(write, Partial | Completed) else getattr(write, "payload", None)
     return len(payload) if isinstance(payload, str | memoryview) else 0
-
-
-# -- standing claims ---------------------------------------------------------------------------------------------------
-
-
-class StandingClaim:
-    """A claim that has not got a job yet."""
-
-    def __init__(self, request: ClaimRequest, free: Callable[[], int] | None = None) -> None:
-        self.request = request
-        #: how many slots are free now; those of the request where it is None
-        self.free = free
-        self.handed: asyncio.Future[ClaimBatch] = asyncio.get_running_loop().create_future()
-        #: since when a running batch includes it
-        self.asked_at: float | None = None
-        #: set while no batch includes it, and whether it joins another one
-        self.answered = asyncio.Event()
-        self.stands = True
-
-
-class StandingClaims:
-    """The claims of this process that wait for a job."""
-
-    def __init__(self) -> None:
-        self._offers: list[StandingClaim] = []
-
-    async def stand(
-        self,
-        request: ClaimRequest,
-        idle: Callable[[], Coroutine[Any, Any, None]],
-        free: Callable[[], int] | None = None,
-    ) -> ClaimBatch:
-        """Wait for a job while `idle()` lasts, and then for a batch that includes the claim."""
-        offer = StandingClaim(request, free)
-        self._offers.append(offer)
-        idling = asyncio.create_task(idle())
-        try:
-            waited_for: set[asyncio.Future[Any]] = {idling, offer.handed}
-            await asyncio.wait(waited_for, return_when=asyncio.FIRST_COMPLETED)
-            offer.stands = False
-            if offer.asked_at is not None:  # the batch may find no job, and there may never be another
-                await offer.answered.wait()
-            return offer.handed.result() if offer.handed.done() else ClaimBatch([], monotonic())
-        finally:
-            idling.cancel()
-            self._offers.remove(offer)
-
-    def joining(self, batch: Sequence[Any]) -> list[StandingClaim]:
-        """Return the claims that join a batch that accepts jobs, for the slots that are free now.
-
-        `answer` resolves them.
-        """
-        if not self._offers or not any(isinstance(operation, NewJob) for operation in batch):
-            return []
-        waiting = [
-            offer for offer in self._offers if offer.asked_at is None and offer.stands and not offer.handed.done()
-        ]
-        for offer in waiting:
-            if offer.free is not None:
-                offer.request = msgspec.structs.replace(offer.request, slots=offer.free())
-        joining = [offer for offer in waiting if offer.request.slots > 0]
-        for offer in joining:
-            offer.asked_at = monotonic()
-            offer.answered.clear()
-        return joining
-
-    def answer(self, joined: Sequence[StandingClaim], answers: Sequence[Any]) -> None:
-        """Resolve the claims that got jobs; the others keep standing."""
-        for offer, answer in zip(joined, answers, strict=True):
-            asked_at, offer.asked_at = offer.asked_at, None
-            if isinstance(answer, list) and answer and asked_at is not None:
-                offer.handed.set_result(ClaimBatch(answer, asked_at))
-            offer.answered.set()

@@ -5,11 +5,11 @@ disk. `StoreUnavailable` means that nothing of it was kept. Reads of tenant data
 bound to one org.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Protocol
 
 from langlauf.clock import Clock
-from langlauf.domain.attempt import Backoff, Claim, ClaimBatch, ClaimRequest, Lease, LeaseRenewal, Write, WriteResult
+from langlauf.domain.attempt import Backoff, Claim, ClaimRequest, Lease, LeaseRenewal, Write, WriteResult
 from langlauf.domain.delivery import (
     ChannelName,
     DeliveryAttempt,
@@ -68,6 +68,7 @@ from langlauf.store.admin import (
 from langlauf.store.blobs.large import LargePayloads
 from langlauf.store.blobs.owner import StoreIdentity
 from langlauf.store.health import StoreHealth
+from langlauf.store.standing_claims import StandingClaim
 
 
 class JobReads(Protocol):
@@ -239,17 +240,11 @@ class Store(Protocol):
     async def claim(self, request: ClaimRequest) -> list[Claim]:
         """Hand out as many jobs as there are free slots, in fair order, each with a lease."""
 
-    async def claim_next(
-        self,
-        request: ClaimRequest,
-        idle: Callable[[], Coroutine[Any, Any, None]],
-        free: Callable[[], int] | None = None,
-    ) -> ClaimBatch:
-        """Claim as `claim` does; where nothing may start, the request stands while `idle()` lasts.
+    def stand(self, claim: StandingClaim) -> None:
+        """Let a claim stand: a job that this process submits may be claimed for it as it is accepted, by one commit."""
 
-        A job submitted in this process meanwhile may be claimed for it in the transaction that accepts it, then for the
-        `free()` slots of that moment: by then more may be free than when it was asked.
-        """
+    async def withdraw(self, claim: StandingClaim) -> None:
+        """Let it stand no more; returns when it has got what was claimed for it."""
 
     async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[LeaseRenewal]:
         """Extend the leases that are still held, and return which jobs are to stop."""

@@ -1,12 +1,12 @@
-"""The part of a store that a worker uses, and the search for the result of an earlier job in it."""
+"""What a worker needs of a store: its part of one, a source of jobs, and the search for an earlier result."""
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Protocol
 
 from langlauf.analysis.payload import decode, run_in_thread
 from langlauf.analysis.registry import Analysis
 from langlauf.clock import Clock
-from langlauf.domain.attempt import ClaimBatch, ClaimRequest, Lease, LeaseRenewal, Write, WriteResult
+from langlauf.domain.attempt import Lease, LeaseRenewal, Write, WriteResult
 from langlauf.domain.errors import LanglaufError, PayloadUnavailable, TransientError, error_saying
 from langlauf.domain.health import WorkerReport
 from langlauf.domain.instant import Instant
@@ -45,7 +45,7 @@ class WorkerReports(Protocol):
 
 
 class AttemptStore(Protocol):
-    """Claims, leases and writes of attempts; see `Store`."""
+    """Leases and writes of attempts; see `Store`."""
 
     @property
     def clock(self) -> Clock: ...
@@ -53,18 +53,28 @@ class AttemptStore(Protocol):
     @property
     def workers(self) -> WorkerReports: ...
 
-    async def claim_next(
-        self,
-        request: ClaimRequest,
-        idle: Callable[[], Coroutine[Any, Any, None]],
-        free: Callable[[], int] | None = None,
-    ) -> ClaimBatch: ...
-
     async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[LeaseRenewal]: ...
 
     def record(self, lease: Lease, write: Write) -> Awaitable[WriteResult]: ...
 
     def tenant(self, org_id: str) -> AttemptReads: ...
+
+
+class JobSource(Protocol):
+    """Hands jobs to a worker from `start` until `stop` has returned."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether it works."""
+
+    async def start(self) -> None:
+        """Begin."""
+
+    async def stop(self) -> None:
+        """Claim no more; returns when all that was claimed has been handed over."""
+
+    def slot_freed(self) -> None:
+        """Claim again where jobs may wait: the worker has a free slot."""
 
 
 async def find_previous_result(reads: AttemptReads, analysis: Analysis, match: str) -> str | None:

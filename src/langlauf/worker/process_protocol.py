@@ -7,11 +7,16 @@ import asyncio
 import mmap
 import struct
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeVar, cast, get_args
 
 import msgspec
 
 from langlauf.analysis.payload import LARGE_TEXT, run_in_thread
+from langlauf.domain.attempt import ClaimBatch, ClaimRequest, Lease, LeaseRenewal, Write, WriteResult
+from langlauf.domain.health import WorkerReport
+from langlauf.domain.instant import Instant
+from langlauf.domain.provenance import CodeVersion, TrailEntry
+from langlauf.domain.read_models import JobView, PastRun, ResultView
 from langlauf.telemetry.metrics import Counts
 
 _LENGTH = struct.Struct("!Q")
@@ -76,8 +81,14 @@ class StoreCall(msgspec.Struct, frozen=True, tag=True):
     arguments: msgspec.Raw
 
 
-class WithdrawClaim(msgspec.Struct, frozen=True, tag=True):
-    """From a worker: return the pending claim now, with what it has."""
+class ClaimedJobs(msgspec.Struct, frozen=True, tag=True):
+    """To a worker: jobs that were claimed for it."""
+
+    batch: ClaimBatch
+
+
+class JobsTaken(msgspec.Struct, frozen=True, tag=True):
+    """From a worker: it has received the jobs of one message."""
 
 
 class MetricsReport(msgspec.Struct, frozen=True, tag=True):
@@ -92,10 +103,48 @@ class WorkerStopped(msgspec.Struct, frozen=True, tag=True):
     unreleased: int
 
 
-ToWorker = StartWorker | StoreReply | StoreErrorReply | CancelHint | RequestMetrics | Drain | EndGrace
-FromWorker = WorkerReady | WorkerUnable | StoreCall | WithdrawClaim | MetricsReport | WorkerStopped
+ToWorker = StartWorker | StoreReply | StoreErrorReply | ClaimedJobs | CancelHint | RequestMetrics | Drain | EndGrace
+FromWorker = WorkerReady | WorkerUnable | StoreCall | JobsTaken | MetricsReport | WorkerStopped
 
-_encoder = msgspec.msgpack.Encoder()
+encode = msgspec.msgpack.Encoder().encode
+
+# -- calls to the store -----------------------------------------------------------------------------------------------
+
+#: The writes of an attempt, by the name of their class.
+WRITE_DECODERS = {kind.__name__: msgspec.msgpack.Decoder(kind) for kind in get_args(Write)}
+
+
+class StoreVerb(NamedTuple):
+    """Decoders of the arguments and the result of a call."""
+
+    arguments: msgspec.msgpack.Decoder[Any]
+    answer: msgspec.msgpack.Decoder[Any]
+
+
+def _verb(arguments: Any, answer: Any) -> StoreVerb:
+    return StoreVerb(msgspec.msgpack.Decoder(arguments), msgspec.msgpack.Decoder(answer))
+
+
+#: The calls of a worker to the store.
+STORE_VERBS = {
+    "start_claims": _verb(tuple[ClaimRequest], None),
+    "stop_claims": _verb(tuple[()], None),
+    "renew": _verb(tuple[list[Lease], float], list[LeaseRenewal]),
+    "record": _verb(tuple[Lease, str, msgspec.Raw], WriteResult),
+    "record_all": _verb(tuple[list[tuple[Lease, str, msgspec.Raw]]], list[WriteResult | StoreErrorReply]),
+    "job": _verb(tuple[str, str], JobView | None),
+    "chunk": _verb(tuple[str, str, str], str | None),
+    "chunks": _verb(tuple[str, str, list[str]], dict[str, str]),
+    "trail": _verb(tuple[str, str], list[TrailEntry]),
+    "completed": _verb(tuple[str, str, tuple[Instant, str] | None, int], list[PastRun]),
+    "result": _verb(tuple[str, str, bool], ResultView | None),
+    "code": _verb(tuple[list[CodeVersion]], None),
+    "note": _verb(tuple[WorkerReport], None),
+    "forget": _verb(tuple[str], None),
+}
+
+
+# -- connections -------------------------------------------------------------------------------------------------------
 
 
 class MessageConnection(asyncio.Protocol, Generic[Message]):
@@ -179,7 +228,7 @@ class MessageConnection(asyncio.Protocol, Generic[Message]):
         self._flush()
 
     def _add(self, message: msgspec.Struct) -> None:
-        frame = _encoder.encode(message)
+        frame = encode(message)
         self._outgoing += (_LENGTH.pack(len(frame)), frame)
 
     def _flush(self) -> None:

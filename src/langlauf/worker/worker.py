@@ -6,6 +6,7 @@ then they are released; *stopped* when no attempt runs.
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from langlauf.analysis.code import code_version
 from langlauf.analysis.registry import Registry
@@ -19,7 +20,7 @@ from langlauf.settings import Settings
 from langlauf.telemetry.log import LogEvent, log_event, log_store_failure
 from langlauf.telemetry.tracing import is_tracing, now_ns, record_span, trace_from
 from langlauf.worker.attempt import RunningAttempt, StopReason
-from langlauf.worker.attempt_store import AttemptStore
+from langlauf.worker.attempt_store import AttemptStore, JobSource
 from langlauf.worker.heartbeat import Heartbeat, PresenceReporter, Watchdog
 from langlauf.worker.loop_guard import contain_attempts
 from langlauf.worker.parallel_map import Executor, LocalExecutor
@@ -27,6 +28,8 @@ from langlauf.worker.processes.pool import ProcessPool, application_of, check_re
 from langlauf.worker.processes.supervisor import Supervisor
 from langlauf.worker.runner import Runner
 
+#: Makes what hands jobs to a worker, from its request, its free slots, and where the jobs go.
+SourceOfJobs = Callable[[ClaimRequest, Callable[[], int], Callable[[ClaimBatch], None]], JobSource]
 #: Retention keeps code for a day that a worker has said it runs.
 _SAVE_CODES_SECONDS = 3_600.0
 
@@ -41,21 +44,22 @@ class Worker:
         settings: Settings,
         hints: Hints,
         clock: Clock,
+        source: SourceOfJobs,
         *,
-        look_every: float | None = None,
         lifeline: int | None = None,
     ) -> None:
-        """`look_every` is the pause between two claims without a hint; by default that of the settings."""
+        """`source` makes what hands it jobs, from its request, its free slots, and where they go."""
         self.worker_id = new_id()
         self._store = store
         self._registry = registry
         self._settings = settings
         self._hints = hints
-        self._look_every = look_every or settings.poll_seconds
         self._runner = Runner(store, settings, clock)
         self._running: dict[RunningAttempt, asyncio.Task[None]] = {}
-        #: whether a claim is pending, or none as no slot is free
-        self._asks = False
+        self._make_source = source
+        self._source: JobSource | None = None
+        #: jobs that start as soon as the leases of others are renewed
+        self._starting: set[asyncio.Task[None]] = set()
         lease = settings.lease_seconds
         self._heartbeat = Heartbeat(
             store, hints, lease_seconds=lease, every=settings.poll_seconds, attempts=self._running.keys
@@ -69,23 +73,15 @@ class Worker:
             busy=lambda: len(self._running),
             now=clock.now,
         )
-        self._claims = BackgroundLoop(
-            "langlauf-claims",
-            self._claim_next,
-            on_error=self._claim_failed,
-            # A claim under way commits whatever happens to its task: its jobs are run or released, not left.
-            grace=lease,
-        )
+        self._code_saver = BackgroundLoop("langlauf-codes", self._save_codes, on_error=self._codes_not_saved)
         self._supervisor = Supervisor(settings.child_env, lifeline)
         self._watchdog = Watchdog(self._supervisor, lease_seconds=lease, attempts=self._running.keys)
         self._pool = self._make_pool()
         self._executor = _make_executor(settings)
         self._loops: list[BackgroundLoop] = []
         self._hurried = asyncio.Event()
-        #: the code of each analysis as this process has loaded it, and when to store it again
+        #: the code of each analysis as this process has loaded it
         self._codes: list[CodeVersion] = []
-        self._code_keys: dict[str, int] = {}
-        self._codes_due = 0.0
 
     @property
     def running(self) -> int:
@@ -95,7 +91,8 @@ class Worker:
     @property
     def alive(self) -> bool:
         """Whether it claims jobs and sends heartbeats."""
-        return bool(self._loops) and all(loop.alive for loop in self._loops)
+        loops = bool(self._loops) and all(loop.alive for loop in self._loops)
+        return loops and (self._source is None or self._source.alive)
 
     def _make_pool(self) -> ProcessPool:
         """Keep processes warm from the first call of a plain function on; `job.map` starts its own on demand."""
@@ -108,7 +105,7 @@ class Worker:
         """Start to claim jobs."""
         check_references(self._registry)
         contain_attempts(asyncio.get_running_loop())
-        self._loops = [self._claims, self._heartbeat, self._presence]
+        self._loops = [self._code_saver, self._heartbeat, self._presence]
         if self._settings.watchdog:
             self._loops.append(self._watchdog)
         for loop in self._loops:
@@ -116,10 +113,12 @@ class Worker:
 
     async def stop(self) -> None:
         """Drain: attempts may finish within the grace, then they are released for another worker."""
-        self._claims.finish()
         self._presence.draining()
-        self._hints.work()
-        await self._claims.stop()
+        await self._code_saver.stop()
+        if self._source is not None:
+            await self._source.stop()
+        if self._starting:
+            await asyncio.wait(self._starting)
         await self._wait_out_the_grace()
         for attempt in self._running:
             attempt.stop(StopReason.RELEASE)
@@ -147,41 +146,53 @@ class Worker:
         if self._running:
             await asyncio.wait(self._running.values(), timeout=seconds)
 
-    async def _claim_failed(self, error: Exception) -> None:
+    async def _save_codes(self) -> None:
+        """Store which code this worker runs, as retention removes what no worker runs; then begin to claim."""
+        if not self._codes:
+            known = [analysis for name in self._registry.runnable if (analysis := self._registry.get(name)) is not None]
+            self._codes = [code_version(analysis) for analysis in known]
+        await self._store.workers.save_codes(self._codes)
+        if self._source is None:
+            source = self._make_source(self._request(), self._free_slots, self._take)
+            await source.start()
+            self._source = source
+        await asyncio.sleep(_SAVE_CODES_SECONDS)
+
+    async def _codes_not_saved(self, error: Exception) -> None:
         log_store_failure(error, trace=True)
-        # Without a pending claim the program of a worker process does not look for work: poll as often as it would.
-        await self._hints.wait_for_work(self._settings.poll_seconds)
+        await asyncio.sleep(self._settings.poll_seconds)
 
-    async def _wait_for_work(self) -> None:
-        await self._hints.wait_for_work(self._look_every)
-
-    async def _claim_next(self) -> None:
-        """Claim jobs that can start, and run them; wait while there are none or no slot is free."""
-        free = self._free_slots()
-        self._asks = free > 0
-        if not self._asks:
-            await self._wait_for_work()
-            return
-        limits = {one.name: one.max_running for one in self._registry if one.max_running is not None}
-        await self._save_codes()
-        request = ClaimRequest(
+    def _request(self) -> ClaimRequest:
+        return ClaimRequest(
             worker_id=self.worker_id,
-            slots=free,
+            slots=self._settings.max_running,
             analyses=self._registry.runnable,
             lease_seconds=self._settings.lease_seconds,
             max_running=self._settings.max_running,
-            limits=limits,
+            limits={one.name: one.max_running for one in self._registry if one.max_running is not None},
             max_running_org=self._settings.max_running_org,
-            codes=self._code_keys,
+            codes={one.analysis: one.key for one in self._codes},
         )
-        handed = await self._store.claim_next(request, self._wait_for_work, self._free_slots)
-        if handed.claims and self._heartbeat.late:  # before a new attempt can block the loop again
-            await self._heartbeat.beat()
+
+    def _take(self, handed: ClaimBatch) -> None:
+        """Run claimed jobs. Where a heartbeat is overdue it comes first: a new attempt may block the loop again."""
         if is_tracing():
             self._record_claims(handed)
+        if not self._heartbeat.late:
+            self._run_all(handed)
+            return
+        task = asyncio.create_task(self._beat_and_run(handed), name="claimed jobs")
+        self._starting.add(task)
+        task.add_done_callback(self._starting.discard)
+
+    async def _beat_and_run(self, handed: ClaimBatch) -> None:
+        await self._heartbeat.beat()
+        self._run_all(handed)
+
+    def _run_all(self, handed: ClaimBatch) -> None:
         for claim in handed.claims:
             self._run(claim, handed.asked_at)
-        if handed.claims and self._settings.watchdog:
+        if self._settings.watchdog:
             self._watchdog.beat()
 
     def _record_claims(self, handed: ClaimBatch) -> None:
@@ -189,17 +200,6 @@ class Worker:
         for claim in handed.claims:
             ids = {"job_id": claim.lease.job_id, "org_id": claim.lease.org_id, "worker_id": self.worker_id}
             record_span("claim", trace_from(claim.traceparent, claim.tracestate), began, **ids)
-
-    async def _save_codes(self) -> None:
-        """Store which code this worker runs; retention removes what no worker runs and no job names."""
-        if monotonic() < self._codes_due:
-            return
-        if not self._codes:
-            known = [analysis for name in self._registry.runnable if (analysis := self._registry.get(name)) is not None]
-            self._codes = [code_version(analysis) for analysis in known]
-            self._code_keys = {one.analysis: one.key for one in self._codes}
-        await self._store.workers.save_codes(self._codes)
-        self._codes_due = monotonic() + _SAVE_CODES_SECONDS
 
     def _run(self, claim: Claim, asked_at: float) -> None:
         analysis = self._registry.get(claim.analysis)
@@ -216,8 +216,8 @@ class Worker:
         task = self._running.pop(attempt)
         if not task.cancelled() and (error := task.exception()):
             log_event(LogEvent.ATTEMPT_UNWRITTEN, logging.ERROR, error=error, job_id=attempt.job_id)
-        if not self._asks:  # a pending claim is for the slots that are free when it is executed
-            self._hints.claim_again()
+        if self._source is not None:
+            self._source.slot_freed()
 
     def _free_slots(self) -> int:
         return max(0, self._settings.max_running - len(self._running))

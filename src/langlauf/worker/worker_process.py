@@ -33,18 +33,18 @@ from langlauf.worker.process_protocol import (
     Drain,
     EndGrace,
     FromWorker,
+    JobsTaken,
     MessageConnection,
     MetricsReport,
     RequestMetrics,
     StartWorker,
     StoreCall,
-    WithdrawClaim,
     WorkerReady,
     WorkerStopped,
     WorkerUnable,
 )
-from langlauf.worker.remote_store import StoreServer
 from langlauf.worker.runner import count_crash
+from langlauf.worker.store_server import StoreServer
 
 #: `-P` keeps the working folder out of `sys.path`: a file there must not shadow a module of the standard library.
 _COMMAND = (sys.executable, "-P", "-m", "langlauf.cli.worker_process")
@@ -235,7 +235,7 @@ class _ProcessRun:
 
     def _receive(self, message: FromWorker) -> None:
         match message:
-            case StoreCall() | WithdrawClaim():
+            case StoreCall() | JobsTaken():
                 self._store_server.receive(message)
             case WorkerReady():
                 self.working.set_result(None)

@@ -6,7 +6,7 @@ kind. Decisions are made in the database: by its functions, its clock and its lo
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import Any, Self, TypeGuard, cast
 from uuid import uuid4
@@ -17,7 +17,6 @@ from langlauf.clock import Clock, monotonic
 from langlauf.domain.attempt import (
     Backoff,
     Claim,
-    ClaimBatch,
     ClaimRequest,
     Lease,
     LeaseRenewal,
@@ -62,7 +61,6 @@ from langlauf.store.group_commit import (
     MOST_WAITING,
     GroupCommit,
     Recording,
-    StandingClaims,
     org_of,
     payload_length,
 )
@@ -85,6 +83,7 @@ from langlauf.store.postgres.reads import PayloadCache, PostgresTenantReads, Sta
 from langlauf.store.protocol import TenantReads
 from langlauf.store.retention import retire
 from langlauf.store.sql import pause_from, view_from_database
+from langlauf.store.standing_claims import StandingClaim, StandingClaims
 from langlauf.store.tools.store_copy import half_copied
 from langlauf.telemetry.metrics import count_end
 
@@ -93,8 +92,6 @@ _MAX_BATCH = 250
 #: Each has a connection.
 _CONNECTIONS = ("submit", "claim", "record", "heartbeat", "control", "maintenance", "notify", "deliver", "schedule")
 _FIND_TIMEOUT = 1.0
-#: A claim waits for submissions no longer than this: with them it may get nothing, although jobs wait.
-_CLAIM_SECONDS = 1.0
 
 
 class PostgresStore:
@@ -133,12 +130,8 @@ class PostgresStore:
             self._cancel_batch, name="langlauf-cancels", done=hint, holder=org_of
         )
         self._standing = StandingClaims()
-        #: when a claim was executed by itself last, or got jobs with submissions
-        self._claimed_at = -_CLAIM_SECONDS
         #: what standing claims got from the submissions that have just been committed
         self._handed: list[Claim] = []
-        #: signals of work before a submission left nothing waiting, and for which analyses
-        self._emptied: tuple[int, tuple[str, ...]] | None = None
         self._payload_cache = PayloadCache()
         self._pool = pool = ReadPool(url, "read", health=self.health)
         self._statuses = StatusReads(pool)
@@ -199,29 +192,25 @@ class PostgresStore:
         return await run_rounds(batch, submit.keys_of_batch(batch), submit.size_of, self._send_submits)
 
     async def _send_submits(self, batch: Sequence[NewJob]) -> Sequence[Any]:
-        """Send submissions, together with a waiting claim of this process if there is one."""
-        offer, *others = self._standing.joining(batch) or (None,)
-        self._standing.answer(others, [None] * len(others))
-        wanted = None if offer is None else record.request_of(offer.request)
-        claims: list[Claim] | None = None
+        """Send submissions, together with a standing claim of this process if there is one."""
+        execution = next(iter(self._standing.joining(batch, 1)), None)
+        wanted = None if execution is None else record.request_of(execution.request)
+        claims: list[Claim] = []
+        emptied_at: int | None = None
         signals = self._hints.work_signals
         try:
             [(outcomes, rows)] = await self._connections["submit"].rows_once(
                 "submit", self._at, *submit.parameters_of(batch), wanted
             )
-            if offer is not None:
-                claims = submit.started(batch, outcomes, offer.request)
-                if claims:
-                    self._emptied = (signals, offer.request.analyses)
-                else:
-                    claims = self._claims_of(rows or ())
-                announce(self._notifier, offer.request, claims)
+            if execution is not None:
+                claims = submit.started(batch, outcomes, execution.request)
+                emptied_at = signals if claims else None
+                claims = claims or self._claims_of(rows or ())
+                announce(self._notifier, execution.request, claims)
                 self._handed += claims
-                if claims:
-                    self._claimed_at = monotonic()
         finally:
-            if offer is not None:
-                self._standing.answer([offer], [claims])
+            if execution is not None:
+                execution.answer(claims, emptied_at=emptied_at)
         return await submit.read_outcomes(batch, outcomes, partial(self._find_jobs, "submit"))
 
     async def _find_jobs(self, connection: str, jobs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], JobRecord]:
@@ -234,7 +223,6 @@ class PostgresStore:
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
         rows = await self._connections["claim"].rows_once("claim", self._at, record.request_of(request))
-        self._claimed_at = monotonic()
         claims = self._claims_of(rows)
         announce(self._notifier, request, claims)
         return claims
@@ -250,43 +238,11 @@ class PostgresStore:
     async def next_start(self) -> Instant | None:
         return cast("Instant | None", await self._pool.call("next_start", self.clock.now()))
 
-    async def claim_next(
-        self,
-        request: ClaimRequest,
-        idle: Callable[[], Coroutine[Any, Any, None]],
-        free: Callable[[], int] | None = None,
-    ) -> ClaimBatch:
-        """Claim with the next submissions where some are under way, as their transaction does both; else at once."""
-        asked_at = monotonic()
-        # Submissions that hang, as for a lock of another host, must not keep claims from what waits already.
-        if not self._submits.idle and asked_at - self._claimed_at < _CLAIM_SECONDS:
-            handed = await self._claim_with_submissions(request, idle, free)
-            if handed is not None:
-                return handed
-            asked_at = monotonic()
-        # Where no job can have come, none need be looked for.
-        none_waits = self._emptied == (self._hints.work_signals, request.analyses)
-        claims = [] if none_waits else await self.claim(request)
-        return ClaimBatch(claims, asked_at) if claims else await self._standing.stand(request, idle, free)
+    def stand(self, claim: StandingClaim) -> None:
+        self._standing.stand(claim)
 
-    async def _claim_with_submissions(
-        self,
-        request: ClaimRequest,
-        idle: Callable[[], Coroutine[Any, Any, None]],
-        free: Callable[[], int] | None,
-    ) -> ClaimBatch | None:
-        """Return what the claim got from submissions, nothing where `idle()` is over, or None when they have ended."""
-
-        async def over() -> None:
-            waits = [asyncio.create_task(idle()), asyncio.create_task(self._submits.wait_until_idle())]
-            try:
-                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for wait in waits:
-                    wait.cancel()
-
-        handed = await self._standing.stand(request, over, free)
-        return handed if handed.claims or not self._submits.idle else None
+    async def withdraw(self, claim: StandingClaim) -> None:
+        await self._standing.withdraw(claim)
 
     async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[LeaseRenewal]:
         if not leases:

@@ -2,17 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Self, TypeVar, cast
 
 import apsw
 
-from langlauf.clock import Clock, TimeSource, machine_time, monotonic
+from langlauf.clock import Clock, TimeSource, machine_time
 from langlauf.domain.attempt import (
     Backoff,
     Claim,
-    ClaimBatch,
     ClaimRequest,
     Lease,
     LeaseRenewal,
@@ -52,6 +51,7 @@ from langlauf.store.sqlite.engine import SqliteEngine
 from langlauf.store.sqlite.health import file_identity
 from langlauf.store.sqlite.reads import SqliteTenantReads
 from langlauf.store.sqlite.transaction import Row
+from langlauf.store.standing_claims import StandingClaim
 from langlauf.telemetry.log import LogEvent, log_event
 
 T = TypeVar("T")
@@ -98,15 +98,11 @@ class SqliteStore(SqliteEngine):
     async def claim(self, request: ClaimRequest) -> list[Claim]:
         return cast("list[Claim]", await self._writes.do(request))
 
-    async def claim_next(
-        self,
-        request: ClaimRequest,
-        idle: Callable[[], Coroutine[Any, Any, None]],
-        free: Callable[[], int] | None = None,
-    ) -> ClaimBatch:
-        asked_at = monotonic()
-        claims = await self.claim(request)
-        return ClaimBatch(claims, asked_at) if claims else await self._standing.stand(request, idle, free)
+    def stand(self, claim: StandingClaim) -> None:
+        self._standing.stand(claim)
+
+    async def withdraw(self, claim: StandingClaim) -> None:
+        await self._standing.withdraw(claim)
 
     async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[LeaseRenewal]:
         return cast("list[LeaseRenewal]", await self._writes.do(claim.RenewRequest(tuple(leases), lease_seconds)))

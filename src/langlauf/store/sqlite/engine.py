@@ -21,7 +21,7 @@ from langlauf.domain.attempt import Claim
 from langlauf.domain.errors import StoreError, StoreUnavailable, StoreUnhealthy
 from langlauf.hints import Hints
 from langlauf.store.commit_hints import announce, announce_batch
-from langlauf.store.group_commit import BatchPace, GroupCommit, StandingClaims, org_of, payload_length
+from langlauf.store.group_commit import BatchPace, GroupCommit, org_of, payload_length
 from langlauf.store.health import StoreHealth, StoreProblem
 from langlauf.store.retention import RetireBatch
 from langlauf.store.sql import load_queries
@@ -47,6 +47,7 @@ from langlauf.store.sqlite.health import (
 from langlauf.store.sqlite.snapshot import refuse_unfinished
 from langlauf.store.sqlite.transaction import Transaction
 from langlauf.store.sqlite.writer_cache import WriterCache
+from langlauf.store.standing_claims import StandingClaims
 from langlauf.telemetry.log import LogEvent, log_event
 
 T = TypeVar("T")
@@ -212,19 +213,19 @@ class SqliteEngine:
     # -- writes --------------------------------------------------------------------------------------------------------
 
     async def _commit(self, batch: Sequence[Any]) -> list[Any]:
-        joined = self._standing.joining(batch)
-        asked = [*batch, *(offer.request for offer in joined)]
+        joining = self._standing.joining(batch)
+        asked = [*batch, *(execution.request for execution in joining)]
         answers: list[Any] = [None] * len(asked)
+        self._handed = []
         try:
             async with self._writing:
                 answers = await self._write(asked)
         finally:
-            self._standing.answer(joined, answers[len(batch) :])
-        self._handed = []
-        for offer, claims in zip(joined, answers[len(batch) :], strict=True):
-            if isinstance(claims, list):
-                announce(self._hints, offer.request, claims)
-                self._handed += claims
+            for execution, claims in zip(joining, answers[len(batch) :], strict=True):
+                made = claims if isinstance(claims, list) else []
+                announce(self._hints, execution.request, made)
+                self._handed += made
+                execution.answer(made)
         return answers[: len(batch)]
 
     async def _write(self, batch: Sequence[Any]) -> list[Any]:
