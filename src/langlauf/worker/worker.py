@@ -153,9 +153,8 @@ class Worker:
             self._codes = [code_version(analysis) for analysis in known]
         await self._store.workers.save_codes(self._codes)
         if self._source is None:
-            source = self._make_source(self._request(), self._free_slots, self._take)
-            await source.start()
-            self._source = source
+            self._source = self._make_source(self._request(), self._free_slots, self._take)
+            await self._source.start()
         await asyncio.sleep(_SAVE_CODES_SECONDS)
 
     async def _codes_not_saved(self, error: Exception) -> None:
