@@ -220,6 +220,7 @@ class ModelJob:
             case Completed():
                 self.snapshots[outcome.result_id] = "final"
                 self.progress_percent = 100
+                self.paced_at = self.progress_at = None
                 self._finish(Status.COMPLETED, now)
             case Failed():
                 self._fail(outcome, now)

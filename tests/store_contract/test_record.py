@@ -185,6 +185,27 @@ def test_only_whole_runs_teach_how_long_one_takes(harness: Harness) -> None:
     harness.run(body)
 
 
+def test_a_completed_job_has_the_start_of_its_attempt_and_no_pace(harness: Harness) -> None:
+    """Its latest attempt began when it did, or later; the run taught how long one takes without progress of its own."""
+
+    async def body(store: Store, clock: SetClock) -> None:
+        once, twice, moved = [await started(store, clock) for _ in range(3)]
+        assert await store.record(twice.lease, Released())
+        clock.pass_(4)
+        [twice] = await claim(store, 1)
+        assert await store.record(moved.lease, Progress(percent=40, step="on"))
+        for made in (once, twice, moved):
+            before = (await read_job(store, made.lease.job_id)).job
+            assert await store.record(made.lease, Completed(result_id=new_id(), payload="{}"))
+            job = (await read_job(store, made.lease.job_id)).job
+            assert (job.started_at, job.attempt_started_at) == (before.started_at, before.attempt_started_at)
+            assert (job.attempt_started_at != job.started_at) is (made is twice)
+            assert await _pace(store, made) == (0, None, None)
+        assert await store.paces() == {"survey": pytest.approx(0.8 * (0.8 * 4) + 0.2 * 4, abs=0.01)}
+
+    harness.run(body)
+
+
 def test_partials_are_versioned(harness: Harness) -> None:
     """Each snapshot has the next number; the first one moves the job to partial."""
 

@@ -136,7 +136,7 @@ class JobRecord(VisibleJob[Instant, str], frozen=True, kw_only=True):
     #: has that time with a minus sign
     ticket: Annotated[int, FieldMark.HERE] = 0
     #: where the progress of the current attempt starts to measure its pace, and when it last rose; None if not known
-    #: yet
+    #: yet, or once it is completed
     paced_percent: Annotated[int, FieldMark.HERE] = 0
     paced_at: Annotated[Instant | None, FieldMark.HERE] = None
     progress_at: Annotated[Instant | None, FieldMark.HERE] = None

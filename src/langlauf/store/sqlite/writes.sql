@@ -386,7 +386,7 @@ WHERE job_id = ?2 AND org = ?3 AND attempt = ?4 AND lease_expires_at > ?5 AND st
 -- The lease ends with the job: only its holder may write the end.
 UPDATE job_rows SET
     status = 'completed', progress_percent = 100, result_id = ?2, finished_at = ?3, updated_at = ?3,
-    event_seq = event_seq + 1, canceled_by = NULL, cancel_reason = NULL, estimated_seconds = 0,
+    event_seq = event_seq + 1, canceled_by = NULL, cancel_reason = NULL, estimated_seconds = 0, paced_at = NULL, progress_at = NULL,
     worker_id = NULL, lease_expires_at = NULL, deadline_at = NULL
 WHERE job = ?1 AND attempt = ?4 AND lease_expires_at > ?3 AND status IN ('running', 'partial')
 

@@ -9,13 +9,14 @@ BEGIN
             coalesce(result_name, result::text) AS result_id, encode(payload_hash, ''hex'') AS request_payload_hash,
             coalesce(payload_ref, ''inline:'') AS request_payload_ref, coalesce(partial_bytes, 0) AS partial_bytes,
             coalesce(trace_name, replace(trace::text, ''-'', '''')) AS trace_id, coalesce(request_name, request::text) AS request_id,
-            coalesce(updated_at, finished_at) AS updated_at,
+            coalesce(updated_at, finished_at) AS updated_at, coalesce(attempt_started_at, started_at) AS attempt_started_at,
+            CASE WHEN status <> ''completed'' THEN paced_at END AS paced_at,
             CASE WHEN status = ''completed'' AND imported_at IS NULL THEN 0 ELSE estimated_seconds END AS estimated_seconds,
             (SELECT first.input FROM event_rows AS first WHERE first.job = job_rows.job AND first.event_seq = 1) AS payload, '
             || string_agg(attname, ', ' ORDER BY attnum) || ' FROM job_rows'
         FROM pg_attribute WHERE attrelid = 'job_rows'::regclass AND attnum > 0 AND NOT attisdropped
             AND attname NOT IN ('job_name', 'result_name', 'payload_hash', 'payload_ref', 'partial_bytes', 'trace', 'trace_name',
-                'request', 'request_name', 'updated_at', 'estimated_seconds'));
+                'request', 'request_name', 'updated_at', 'attempt_started_at', 'paced_at', 'estimated_seconds'));
     EXECUTE (
         SELECT string_agg(format('ALTER VIEW jobs ALTER %I SET DEFAULT %s', attname, pg_get_expr(adbin, adrelid)), ';')
         FROM pg_attrdef JOIN pg_attribute ON attrelid = adrelid AND attnum = adnum WHERE adrelid = 'job_rows'::regclass);

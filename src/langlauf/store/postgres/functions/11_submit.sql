@@ -163,7 +163,7 @@ BEGIN
         WHERE org_id = one.org_id AND job_id = origin.job_id AND chunk_key >= 'langlauf:' AND chunk_key < 'langlauf;'
         UNION ALL
         SELECT ran.org_id, one_id, 'langlauf:attempt:' || ran.attempt,
-            attempt_text(ran.attempt, ran.attempt_started_at, ran.finished_at, 'completed', NULL, ran.code), now
+            attempt_text(ran.attempt, coalesce(ran.attempt_started_at, ran.started_at), ran.finished_at, 'completed', NULL, ran.code), now
         FROM job_rows AS ran WHERE ran.job = origins[place]
         ON CONFLICT DO NOTHING;
         INSERT INTO event_rows (org_id, job, event_seq, event_type, occurred_at, actor_type, payload_json, feed_mark)

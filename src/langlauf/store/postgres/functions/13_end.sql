@@ -92,14 +92,18 @@ BEGIN
             status = 'completed', finished_at = now, updated_at = NULL, kept = 3, event_seq = event_seq + 1,
             worker_id = NULL, lease_expires_at = NULL, deadline_at = NULL, claim_id = NULL, next_attempt_at = NULL,
             progress_percent = 100, estimated_seconds = CASE WHEN imported_at IS NOT NULL THEN 0 END,
+            attempt_started_at = nullif(attempt_started_at, started_at),
+            -- RETURNING still needs the first: it is derived there where it is not stored.
+            paced_at = nullif(paced_at, CASE paced_percent WHEN 0 THEN attempt_started_at END), progress_at = NULL,
             result = new.result, result_name = new.result_name,
             failed_at = NULL, error_code = NULL, error_message = NULL, error_meta = NULL, retryable = NULL, retry_hint = NULL,
             canceled_at = NULL, canceled_by = NULL, cancel_reason = NULL
         FROM unnest(ends) AS new
         WHERE new.kind = 'completed' AND jobs.job = new.job AND jobs.org_id = new.org_id AND jobs.attempt = new.attempt
           AND jobs.status IN ('running', 'partial') AND jobs.lease_expires_at > now
-        RETURNING new.place, jobs.org_id, jobs.job, jobs.job_name, jobs.analysis, jobs.event_seq, jobs.partial_count, jobs.paced_at,
-            jobs.paced_percent, new.result, new.result_name, new.payload, new.payload_ref, new.summary, new.views),
+        RETURNING new.place, jobs.org_id, jobs.job, jobs.job_name, jobs.analysis, jobs.event_seq, jobs.partial_count, jobs.paced_percent,
+            coalesce(jobs.paced_at, CASE jobs.paced_percent WHEN 0 THEN coalesce(jobs.attempt_started_at, jobs.started_at) END) AS paced_at,
+            new.result, new.result_name, new.payload, new.payload_ref, new.summary, new.views),
     shown AS (
         INSERT INTO result_rows (org_id, result, result_name, job, result_kind, result_seq, schema_version, payload_ref, created_at, summary_json, payload, views)
         SELECT org_id, result, result_name, job, 'final', partial_count + 1, 1, payload_ref, now, summary, payload, views FROM ended),

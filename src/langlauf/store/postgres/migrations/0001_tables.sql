@@ -36,6 +36,7 @@ CREATE TABLE job_rows (
     -- the newest snapshot
     result                uuid,
     started_at            bigint,
+    -- NULL of a completed job where it is started_at
     attempt_started_at    bigint,
     finished_at           bigint,
     -- NULL of an ended job: it is finished_at
@@ -48,6 +49,7 @@ CREATE TABLE job_rows (
     worker_id             text,
     claim_id              uuid,
     next_attempt_at       bigint,
+    -- of a completed job no longer shown, and mostly NULL
     paced_at              bigint,
     progress_at           bigint,
     partial_bytes         bigint,
