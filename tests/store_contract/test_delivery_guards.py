@@ -183,12 +183,13 @@ GUARDS = (
         "what arrived is not given up",
         _what_arrived_is_not_given_up,
         (
-            Edit("give_up_waiting", "INDEXED BY idx_notifications_due", ""),
-            Edit("give_up_waiting", "delivery_status = 'pending' AND channel"),
+            Edit("remove_endpoint.1", "INDEXED BY idx_notifications_due", ""),
+            Edit("remove_endpoint.1", "delivery_status = 'pending' AND channel"),
+            Edit("remove_endpoint.1", "outbox.delivery_status = 'pending'"),
         ),
         (
-            Edit("give_up_waiting", "delivery_status = 'pending' AND channel <> 'in_app'"),
-            Edit("give_up_waiting", "message.delivery_status = 'pending'"),
+            Edit("remove_endpoint", "delivery_status = 'pending' AND channel <> 'in_app'"),
+            Edit("remove_endpoint", "outbox.delivery_status = 'pending'"),
         ),
     ),
 )

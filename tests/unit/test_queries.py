@@ -6,16 +6,22 @@ from typing import Any
 
 import pytest
 
+from langlauf.store.shared_sql import shared_queries
 from langlauf.store.sql import load_queries, parse_queries
 from langlauf.store.sqlite.connection import MEMORY, migrate, open_connection
 from langlauf.store.sqlite.engine import _FENCE
 
 PACKAGE = "langlauf.store.sqlite"
+#: Schedules are read as a whole when a program starts, and by `doctor`.
+SHARED = {
+    name: sql for name, sql in shared_queries("sqlite").items() if name not in {"code_schedules", "planned_analyses"}
+}
 READS = load_queries(PACKAGE, "reads.sql", "lists.sql")
+READS |= {name: sql for name, sql in SHARED.items() if name.startswith("read_")}
 MARKS = {name: sql for name, sql in load_queries(PACKAGE, "deliveries.sql").items() if name.startswith("mark_")}
 #: Erasing an org reads the schema and all its rows; no request does.
 ADMIN = {name: sql for name, sql in load_queries(PACKAGE, "admin.sql").items() if not name.startswith("org_")}
-HOT = {**load_queries(PACKAGE, "writes.sql", "clock.sql", "overview.sql"), **ADMIN, **READS, **MARKS}
+HOT = {**load_queries(PACKAGE, "writes.sql", "clock.sql", "overview.sql"), **ADMIN, **READS, **MARKS, **SHARED}
 #: What a plan may walk through from end to end: tables that stay small, and indexes of what waits and runs.
 _FEW = "idx_lanes_turn|idx_jobs_lane_head|idx_jobs_lane_due|idx_jobs_timeout_detection|idx_api_keys_org"
 SMALL = re.compile(

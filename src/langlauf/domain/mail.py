@@ -5,7 +5,7 @@ comments, ASCII only. So it cannot smuggle a header into a mail. A domain in ano
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Literal
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -102,13 +102,6 @@ def domain_allowed(address: str, domains: Sequence[str]) -> bool:
     return not domains or any(
         domain.endswith(one[1:]) if one.startswith(_ANY_BELOW) else domain == one for one in domains
     )
-
-
-def mail_refusal(marks: Collection[str], *, only_listed: bool) -> MailRefusal | None:
-    """Return why the org's marks on an address forbid mail to it, or None."""
-    if "unsubscribed" in marks:
-        return "unsubscribed"
-    return "unlisted" if only_listed and "allowed" not in marks else None
 
 
 #: `starttls` starts in plain text and must upgrade before anything is sent; `implicit` is TLS from the first byte.

@@ -94,9 +94,11 @@ class AccessStore(StoreCalls):
         """Return the keys of an org, or of all, revoked and expired ones too, oldest first."""
         return [key_from(row) for row in await self._rows("list_keys", org_id=org_id)]
 
-    @abstractmethod
     async def key_changes(self, after: int) -> KeyChanges:
         """Return keys created or revoked after a version."""
+        rows = await self._rows("key_changes", after=after)
+        changed = [HashedKey(key_from(key), secret_hash) for *key, secret_hash, _ in rows]
+        return KeyChanges(rows[-1][-1] if rows else after, changed)
 
     async def note_key_uses(self, uses: Mapping[str, Instant]) -> None:
         """Record when keys were used last."""
@@ -250,6 +252,8 @@ class DeliveryStore(StoreCalls):
         """Change an endpoint of an org; None where there is no such one."""
         subjects = None if change.subjects is None else subjects_text(change.subjects)
         values = asdict(change) | {"subjects": subjects, "reason": change.reason or "switched off"}
+        rotate_seconds = values.pop("rotate_seconds")
+        values["overlap"] = None if rotate_seconds is None else after(0, rotate_seconds)
         rows = await self._call_rows("change_endpoint", **values)
         return endpoint_from(rows[0]) if rows else None
 
@@ -315,11 +319,11 @@ class ScheduleStore(StoreCalls):
 
     async def add(self, new: Schedule) -> bool:
         """Store a schedule; False where the org has one of that name already, or too many."""
-        return bool(await self._call("add_schedule", new=new, most=MOST_SCHEDULES))
+        return bool(await self._call("add_schedule", **asdict(new), most=MOST_SCHEDULES))
 
     async def change(self, changed: Schedule, *, seen_at: Instant) -> bool:
         """Replace a schedule as it was at `seen_at`; False where it has changed since or is gone."""
-        return bool(await self._call("change_schedule", new=changed, seen_at=seen_at))
+        return bool(await self._call("change_schedule", **asdict(changed), seen_at=seen_at))
 
     async def remove(self, org_id: str, name: str) -> bool:
         """Remove a schedule; its jobs stay. False where there is none."""

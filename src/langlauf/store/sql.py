@@ -30,7 +30,9 @@ from langlauf.domain.state import Status
 _QUERY_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _PART = re.compile(r"\{(\w+)(?::([^{}]*))?\}")
 _PARTS_FILE = "parts.sql"
-_COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
+COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
+#: A bar between two values of a part; two bars join texts.
+_BAR = re.compile(r"(?<!\|)\|(?!\|)")
 _RECORDS: dict[str, type[msgspec.Struct]] = {
     "job": JobRecord,
     "event": Event,
@@ -52,6 +54,7 @@ def _placeholders() -> dict[str, str]:
         texts[f"{{{word}_columns}}"] = ", ".join(f"{word}.{name}" for name in fields)
         texts[f"{{{word}_names}}"] = ", ".join(fields)
         texts[f"{{{word}_named}}"] = ", ".join(f":{name}" for name in fields)
+        texts[f"{{{word}_typed}}"] = ", ".join(f"{name} {word}s.{name}%TYPE" for name in fields)
     return texts
 
 
@@ -70,7 +73,7 @@ def parse_queries(text: str) -> dict[str, str]:
         if name in found:
             raise ValueError(f"two queries are called {name}")
         # Without comments: the driver compares texts at every execution to find the prepared statement.
-        found[name] = _COMMENT.sub("", body).strip().rstrip(";")
+        found[name] = COMMENT.sub("", body).strip().rstrip(";")
     return found
 
 
@@ -80,17 +83,17 @@ def load_queries(package: str, *files: str) -> dict[str, str]:
     folder = resources.files(package)
     shared = folder.joinpath(_PARTS_FILE)
     parts = parse_queries(shared.read_text("utf-8")) if shared.is_file() else {}
-    return parse_queries(_put_in("\n".join(folder.joinpath(file).read_text("utf-8") for file in files), parts))
+    return parse_queries(put_in("\n".join(folder.joinpath(file).read_text("utf-8") for file in files), parts))
 
 
-def _put_in(text: str, parts: Mapping[str, str]) -> str:
+def put_in(text: str, parts: Mapping[str, str]) -> str:
     """Return SQL with the texts of parts in their places."""
 
     def part_of(found: re.Match[str]) -> str:
         part = parts.get(found[1])
         if part is None:
             return found[0]
-        return "\nUNION ALL\n".join(_put_in(part.replace("{0}", x), parts) for x in (found[2] or "").split("|"))
+        return "\nUNION ALL\n".join(put_in(part.replace("{0}", x), parts) for x in _BAR.split(found[2] or ""))
 
     return _PART.sub(part_of, text)
 

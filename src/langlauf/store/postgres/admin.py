@@ -4,9 +4,6 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from msgspec.structs import astuple
-
-from langlauf.domain.access import HashedKey, KeyChanges
 from langlauf.domain.instant import Instant, after
 from langlauf.hints import Hints
 from langlauf.store.admin import (
@@ -22,17 +19,18 @@ from langlauf.store.commit_hints import announce
 from langlauf.store.postgres.batch import storable_or_none
 from langlauf.store.postgres.connection import DatabaseConnection, PooledStore, ReadPool
 from langlauf.store.retention import NEVER, Cutoffs, Kind, RetirableJob, RetireBatch
-from langlauf.store.sql import key_from
+from langlauf.store.shared_sql import shared_statements
 
 #: Tables whose public name is another one.
 _OWN_NAMES = ("event_rows", "outbox")
 #: Functions that change something without a time. All others take it first.
-_WITHOUT_TIME = frozenset(
-    (
-        *("note_key_uses", "erase_jobs", "erase_rows", "remove_worker", "remove_endpoint", "subscribe"),
-        *("remove_mail_mark", "add_schedule", "change_schedule", "remove_schedule", "advance_schedules"),
-    )
-)
+_WITHOUT_TIME = {one.name for one in shared_statements("postgres").values() if not one.timed} | {
+    "note_key_uses",
+    "erase_jobs",
+    "erase_rows",
+    "subscribe",
+    "advance_schedules",
+}
 #: Functions that fire schedules.
 _FIRING = frozenset({"next_planned", "claim_schedules", "advance_schedules"})
 
@@ -41,11 +39,10 @@ def _storable(value: Any) -> Any:
     return storable_or_none(value) if isinstance(value, str) else value
 
 
-#: What is not taken as it is: ids that no row can have, durations, which are in microseconds, and rows.
+#: What is not taken as it is: ids that no row can have, and durations, which are in microseconds.
 _KINDS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("key_id", "endpoint_id", "job_id", "record_id"), _storable),
-    **dict.fromkeys(("claim_seconds", "retry_seconds", "pause_seconds", "rotate_seconds"), partial(after, 0)),
-    "new": astuple,
+    **dict.fromkeys(("claim_seconds", "retry_seconds", "pause_seconds"), partial(after, 0)),
 }
 
 
@@ -78,11 +75,6 @@ def _stored(values: Mapping[str, Any]) -> Iterator[Any]:
 
 class PostgresAccess(PostgresCalls, AccessStore):
     """API keys, ended sessions and signing secrets."""
-
-    async def key_changes(self, after: int) -> KeyChanges:
-        rows = await self._pool.rows("key_changes", after)
-        changed = [HashedKey(key_from(key), secret_hash) for key, secret_hash, _ in rows]
-        return KeyChanges(rows[-1][-1] if rows else after, changed)
 
 
 class PostgresOrgs(PostgresCalls, OrgStore):

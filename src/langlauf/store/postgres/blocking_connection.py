@@ -17,6 +17,7 @@ import asyncpg
 
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.store.postgres.connection import parse_url
+from langlauf.store.shared_sql import NAMED
 from langlauf.store.tools.store_copy import Table
 
 T = TypeVar("T")
@@ -155,7 +156,7 @@ def numbered(sql: str, values: dict[str, Any]) -> tuple[str, list[Any]]:
             used.append(name)
         return f"${used.index(name) + 1}"
 
-    statement = re.sub(r"(?<![:'\w]):([a-z][a-z0-9_]*)\b", number, sql)
+    statement = NAMED.sub(number, sql)
     return statement, [values[name] for name in used]
 
 

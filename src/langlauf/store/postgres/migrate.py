@@ -7,6 +7,7 @@ whenever their text differs from what is installed.
 import asyncio
 import hashlib
 import re
+from collections.abc import Mapping
 from importlib import resources
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from langlauf.domain.errors import SettingsError
 from langlauf.domain.instant import SECOND, Instant
 from langlauf.store.blobs.owner import StoreIdentity
 from langlauf.store.postgres.connection import CONNECT_TIMEOUT, DatabaseConnection, DatabaseUrl, parse_url
+from langlauf.store.shared_sql import NAMED, SharedStatement, shared_statements
 from langlauf.store.sql import Migration, fill_placeholders, migrations_in, pending_migrations
 from langlauf.version import VERSION
 
@@ -48,6 +50,9 @@ _FUNCTION = re.compile(r"^CREATE(?: OR REPLACE)? FUNCTION (\w+)", re.MULTILINE)
 #: `-- query: name(parameters) RETURNS type`, continued in lines that begin with `--   `, and the query behind it.
 _QUERY = re.compile(r"^-- query: (.*\n(?:--   .*\n)*)((?s:.*?));\n", re.MULTILINE)
 _SIGNATURE = re.compile(r"(\w+)\((.*?)\) RETURNS (.*)")
+#: The file of shared statements: behind the views, whose types they return.
+_SHARED = "04_shared"
+_ROW_OF = "row of "
 _PLPGSQL = re.compile(r"^(.*LANGUAGE plpgsql.*\bAS \$\$)$", re.MULTILINE)
 _ROLES = """
 SELECT rolname AS name, rolsuper OR rolbypassrls AS unrestricted,
@@ -71,9 +76,10 @@ async def applied_migrations(connection: Any) -> int:
 
 
 def functions_in(package: str = PACKAGE) -> list[Migration]:
-    """Return the files of functions, views and triggers, in the order of their numbers."""
+    """Return functions, views and triggers by file, in the order of their numbers; one has the shared statements."""
     files = resources.files(package).joinpath("functions").iterdir()
     found = [(file.name.removesuffix(".sql"), file.read_text("utf-8")) for file in files if file.name.endswith(".sql")]
+    found.append((_SHARED, "\n".join(map(_shared_function, shared_statements("postgres").values()))))
     return [Migration(int(name[:2]), name[3:], _expanded(fill_placeholders(sql))) for name, sql in sorted(found)]
 
 
@@ -92,6 +98,41 @@ def _query_function(match: re.Match[str]) -> str:
     returned = f"RETURN QUERY {match[2]}" if result.startswith(("SETOF ", "TABLE ")) else f"RETURN ({match[2]})"
     header = f"CREATE OR REPLACE FUNCTION {name}({parameters}) RETURNS {result} LANGUAGE plpgsql STABLE AS $$"
     return f"{header}\nBEGIN\n{bind_org}    {returned};\nEND $$;\n"
+
+
+def _shared_function(one: SharedStatement) -> str:
+    """Return the function of a shared statement. A change that needs the time has that as its first parameter."""
+    types = dict(parameter.split(" ", 1) for parameter in one.parameters.split(", ") if parameter)
+    names = [*["org_id"] * one.name.startswith(_READ_PREFIX), *["at"] * one.timed, *types]
+    places = {name: f"${place}" for place, name in enumerate(names, 1)} | {"now": "now"}
+    steps = [NAMED.sub(lambda value: places[value[1]], step) for step in one.steps]
+    parameters = ", ".join(f'"{name}" {kind}' for name, kind in types.items())
+    if not one.changes:
+        return f"-- query: {one.name}({parameters}) RETURNS {one.returns}\n{steps[0]};\n"
+    *before, last = steps
+    if one.timed:
+        parameters = f"at bigint, {parameters}"
+        before.insert(0, "now := moment($1)")
+    if one.lock is not None:
+        before.insert(0, _lock(one.lock, places))
+    if one.gives_rows:
+        last = f"RETURN QUERY {last}"
+    elif one.returns == "boolean":
+        last = f"{last};\nRETURN FOUND"
+    elif one.returns != "void":
+        last = f"RETURN ({last})"
+    header = f"CREATE OR REPLACE FUNCTION {one.name}({parameters}) RETURNS {one.returns} LANGUAGE plpgsql AS $$"
+    body = "\n".join(f"    {step};" for step in [*before, last])
+    return f"{header}\nDECLARE\n    now bigint;\nBEGIN\n{body}\nEND $$;\n"
+
+
+def _lock(wanted: str, places: Mapping[str, str]) -> str:
+    """Return the statement that takes a lock until the transaction ends."""
+    kind, _, whose = wanted.partition(" :")
+    if kind.startswith(_ROW_OF):
+        return f"PERFORM 1 FROM {kind.removeprefix(_ROW_OF)} FOR UPDATE"
+    key = f"'langlauf {kind} ' || {places[whose]}" if whose else f"'langlauf {kind}'"
+    return f"PERFORM pg_advisory_xact_lock(hashtextextended({key}, 0))"
 
 
 def functions_digest(functions: list[Migration]) -> str:

@@ -13,6 +13,7 @@ from langlauf.store.blobs.owner import BlockingPayloads
 from langlauf.store.postgres.blocking_connection import PAGE, WIDE_PAGE, BlockingConnection, BulkInsert, Row
 from langlauf.store.postgres.connection import parse_url
 from langlauf.store.postgres.migrate import PACKAGE, applied_migrations, prepare
+from langlauf.store.shared_sql import shared_queries
 from langlauf.store.sql import load_queries, migrations_in
 from langlauf.store.tools.store_copy import CopyProgress, CopySource, CopyTarget, RowOrder, Table, by, half_copied
 from langlauf.store.tools.verify import Violation, Watch, check, rule_queries
@@ -35,7 +36,8 @@ class PostgresSnapshot:
         self.connection = connection
         self._url = url
         rules = {name: _join_by_key(sql) for name, sql in rule_queries(SPELLING).items()}
-        self._queries = load_queries(PACKAGE, "verify.sql", "transfer.sql", "inspection.sql") | rules
+        own = load_queries(PACKAGE, "verify.sql", "transfer.sql", "inspection.sql")
+        self._queries = own | shared_queries("postgres") | rules
 
     def knows(self, query: str) -> bool:
         return query in self._queries

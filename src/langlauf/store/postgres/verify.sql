@@ -53,8 +53,5 @@ SELECT org_id, job_id, event_seq, event_type, occurred_at, payload_json FROM job
 -- name: changed_objects
 SELECT change FROM changed_objects()
 
--- name: kept_secret
-SELECT secret FROM signing_secrets WHERE purpose = :purpose
-
 -- name: now
 SELECT moment(NULL)

@@ -60,16 +60,13 @@ def mark_read(tx: Transaction, request: MarkRead) -> bool:
 
 def pause(tx: Transaction, request: PauseRequest) -> Pause:
     """Pause an analysis. A pause that holds already keeps its beginning and gets the new reason and end."""
-    tx.run("pause_analysis", now=tx.now, **structs.asdict(request))
-    [found] = tx.rows("read_pause", org_id=request.org_id, analysis=request.analysis)
+    [found] = tx.change("pause_analysis", **structs.asdict(request))
     return pause_from(found)
 
 
 def resume(tx: Transaction, request: ResumeRequest) -> bool:
     """End a pause; return whether there was one."""
-    held = tx.one("read_pause", org_id=request.org_id, analysis=request.analysis)
-    tx.run("resume_analysis", org_id=request.org_id, analysis=request.analysis)
-    return held is not None and pause_from(held).active(tx.now)
+    return bool(tx.change("resume_analysis", **structs.asdict(request)))
 
 
 def cancel(tx: Transaction, batch: Sequence[CancelRequest]) -> list[JobView | None]:

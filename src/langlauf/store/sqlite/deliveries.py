@@ -9,7 +9,6 @@ import apsw
 
 from langlauf.domain.delivery import MAIL_LANE, Delivery, DeliveryClaim, DeliveryStatistics
 from langlauf.domain.instant import Instant, after
-from langlauf.domain.mail import MailRefusal, mail_refusal
 from langlauf.store.admin import DeliveryStore, MailStore
 from langlauf.store.sql import delivery_from
 from langlauf.store.sqlite.admin import SqliteCalls
@@ -35,47 +34,6 @@ class _Lane(NamedTuple):
             return 0
         most = 1 if self.failures >= request.cautious_after else request.most_of_lane
         return max(0, most - self.flying)
-
-
-def add_endpoint(tx: Transaction, org_id: str, endpoint_id: str, **values: Any) -> list[Row]:
-    """Store it unless the org has its URL already or too many endpoints."""
-    ids = {"org_id": org_id, "endpoint_id": endpoint_id}
-    return tx.rows("read_endpoints", **ids) if tx.run("add_endpoint", **ids, **values, now=tx.now) else []
-
-
-def change_endpoint(
-    tx: Transaction,
-    org_id: str,
-    endpoint_id: str,
-    *,
-    enabled: bool | None,
-    reason: str,
-    rotate_seconds: float | None,
-    **values: Any,
-) -> list[Row]:
-    """Change it. Disabling gives up its pending messages, enabling resets its lane."""
-    ids = {"org_id": org_id, "endpoint_id": endpoint_id}
-    former_until = None if rotate_seconds is None else after(tx.now, rotate_seconds)
-    values |= {"enabled": enabled, "reason": reason, "rotates": rotate_seconds is not None}
-    changed = tx.run("change_endpoint", **ids, **values, former_until=former_until, now=tx.now)
-    if changed and enabled is False:
-        _give_up(tx, org_id, endpoint_id, f"the endpoint is disabled: {reason}")
-    elif changed and enabled:
-        tx.run("forget_lane", org_id=org_id, lane=endpoint_id)
-    return tx.rows("read_endpoints", **ids)
-
-
-def remove_endpoint(tx: Transaction, org_id: str, endpoint_id: str) -> bool:
-    """Delete it, and give up its pending messages."""
-    removed = tx.run("remove_endpoint", org_id=org_id, endpoint_id=endpoint_id)
-    if removed:
-        _give_up(tx, org_id, endpoint_id, "the endpoint was removed")
-    return bool(removed)
-
-
-def _give_up(tx: Transaction, org_id: str, endpoint_id: str, reason: str) -> None:
-    tx.run("give_up_waiting", org_id=org_id, endpoint_id=endpoint_id, reason=reason)
-    tx.run("forget_lane", org_id=org_id, lane=endpoint_id)
 
 
 def claim(tx: Transaction, request: DeliveryClaim) -> list[Delivery]:
@@ -141,8 +99,8 @@ def finish_delivery(
     elif result["status"] == "sent" and tx.run("forget_lane", org_id=org_id, lane=lane):
         tx.run("hasten_lane", org_id=org_id, lane=lane, now=tx.now)
     if disable is not None and endpoint_id is not None:
-        unchanged = {"name": None, "subjects": None, "rotate_seconds": None}
-        change_endpoint(tx, org_id, str(endpoint_id), enabled=False, reason=disable, **unchanged)
+        change = {"name": None, "subjects": None, "enabled": False, "reason": disable, "overlap": None}
+        tx.change("change_endpoint", org_id=org_id, endpoint_id=endpoint_id, **change)
     return True
 
 
@@ -163,7 +121,7 @@ def subscribe(tx: Transaction, org_id: str, job_id: str, **wanted: Any) -> bool 
 class SqliteDeliveries(SqliteCalls, DeliveryStore):
     """Webhook endpoints and the outbox."""
 
-    changes = (add_endpoint, change_endpoint, remove_endpoint, subscribe, finish_delivery, replay)
+    changes = (subscribe, finish_delivery, replay)
     keeps_cache = frozenset({"finish_delivery"})
 
     def __init__(
@@ -201,24 +159,7 @@ class SqliteDeliveries(SqliteCalls, DeliveryStore):
         return [_Lane(*row) for row in rows]
 
 
-def admit_mail(
-    tx: Transaction, *, counted: bool, only_listed: bool, org_window: int, address_window: int, **mail: Any
-) -> MailRefusal | None:
-    """Count a mail, or return why it is refused."""
-    found = tx.rows("read_mail_marks", **mail)
-    refusal = mail_refusal([mark for _, _, mark, _ in found], only_listed=only_listed)
-    if refusal is not None or not counted:
-        return refusal
-    tx.run("forget_mail_admissions", **mail, before=tx.now - max(org_window, address_window))
-    mail |= {"org_since": tx.now - org_window, "address_since": tx.now - address_window}
-    if tx.run("admit_mail", **mail, now=tx.now) or tx.one("mail_admitted", **mail):
-        return None
-    [(sent,)] = tx.rows("mails_to_address", **mail)
-    return "address_rate" if sent >= mail["address_quota"] else "org_rate"
-
-
 class SqliteMail(SqliteCalls, MailStore):
     """Receivers of e-mail."""
 
-    changes = (admit_mail,)
     keeps_cache = frozenset({"admit_mail"})

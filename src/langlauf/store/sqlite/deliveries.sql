@@ -48,42 +48,8 @@ WHERE told.status IN ('queued', 'running', 'partial', 'completed', 'failed', 'ca
   AND instr(receiver.subjects, ',' || told.subject || ',') > 0
   AND NOT EXISTS (SELECT 1 FROM job_rows AS job WHERE job.job_id = :job_id AND job.imported_at >= :occurred_at)
 
--- name: add_endpoint
-INSERT INTO webhook_endpoints (org_id, endpoint_id, url, name, subjects, created_at, version)
-SELECT :org_id, :endpoint_id, :url, :name, :subjects, :now, 1
-WHERE (SELECT count(*) FROM webhook_endpoints AS one WHERE one.org_id = :org_id) < :most
-ON CONFLICT DO NOTHING
-
--- name: change_endpoint
-UPDATE webhook_endpoints SET
-    name = coalesce(:name, name),
-    subjects = coalesce(:subjects, subjects),
-    version = version + :rotates,
-    former_until = CASE :rotates WHEN 1 THEN :former_until ELSE former_until END,
-    disabled_at = CASE :enabled WHEN 1 THEN NULL WHEN 0 THEN coalesce(disabled_at, :now) ELSE disabled_at END,
-    disabled_reason = CASE :enabled WHEN 1 THEN NULL WHEN 0 THEN coalesce(disabled_reason, :reason) ELSE disabled_reason END
-WHERE org_id = :org_id AND endpoint_id = :endpoint_id
-
--- name: remove_endpoint
-DELETE FROM webhook_endpoints WHERE org_id = :org_id AND endpoint_id = :endpoint_id
-
--- name: give_up_waiting
--- What waits for an endpoint that is not called any more; what is being sent may still arrive, and is not noted.
-UPDATE outbox INDEXED BY idx_notifications_due SET delivery_status = 'failed', last_error = :reason, claimed_until = NULL
-WHERE org_id = :org_id AND lane = :endpoint_id AND endpoint_id = :endpoint_id
-  AND delivery_status = 'pending' AND channel <> 'in_app'
-
 -- name: forget_lane
 DELETE FROM delivery_lanes WHERE org_id = :org_id AND lane = :lane
-
--- name: read_endpoints
-SELECT endpoint.org_id, endpoint.endpoint_id, endpoint.url, endpoint.name, endpoint.subjects, endpoint.created_at,
-    endpoint.version, endpoint.former_until, endpoint.disabled_at, endpoint.disabled_reason,
-    coalesce(trouble.failures, 0), trouble.failing_since, trouble.paused_until
-FROM webhook_endpoints AS endpoint
-LEFT JOIN delivery_lanes AS trouble ON trouble.org_id = endpoint.org_id AND trouble.lane = endpoint.endpoint_id
-WHERE endpoint.org_id = :org_id AND (:endpoint_id IS NULL OR endpoint.endpoint_id = :endpoint_id)
-ORDER BY endpoint.created_at, endpoint.endpoint_id
 
 -- name: due_lanes_out
 {lanes_out}
@@ -197,11 +163,6 @@ ORDER BY created_at DESC, notification_id DESC LIMIT :limit
 SELECT {notification_columns} FROM outbox AS notification
 WHERE org_id = :org_id AND notification_id = :notification_id AND channel <> 'in_app'
 
--- name: read_delivery_attempts
-SELECT org_id, notification_id, attempt, job_id, at, seconds, status, status_code, error, reply
-FROM delivery_attempts WHERE org_id = :org_id AND notification_id = :notification_id
-ORDER BY attempt DESC LIMIT :limit
-
 -- name: read_wishes
 SELECT channel, target, lane, language FROM job_wishes WHERE org_id = :org_id AND job_id = :job_id ORDER BY channel
 
@@ -223,36 +184,6 @@ SELECT (SELECT count(*) FROM outbox INDEXED BY idx_notifications_due
     (SELECT min(due_at) FROM ({lanes_out}) WHERE due_at <= :now AND coalesce(paused_until, :now) <= :now),
     (SELECT count(*) FROM delivery_lanes WHERE paused_until > :now),
     (SELECT count(*) FROM webhook_endpoints WHERE disabled_at IS NOT NULL)
-
--- name: add_mail_mark
-INSERT INTO mail_marks (org_id, address, mark, at) VALUES (:org_id, :address, :mark, :now) ON CONFLICT DO NOTHING
-
--- name: remove_mail_mark
-DELETE FROM mail_marks WHERE org_id = :org_id AND address = :address AND mark = :mark
-
--- name: read_mail_marks
-SELECT org_id, address, mark, at FROM mail_marks
-WHERE org_id = :org_id AND (:address IS NULL OR address = :address) ORDER BY address, mark
-
--- name: forget_mail_admissions
-DELETE FROM mail_admissions WHERE org_id = :org_id AND at <= :before
-
--- name: admit_mail
--- Lets a mail out unless the org, or the address in this org, has had as many as it may.
-INSERT INTO mail_admissions (org_id, notification_id, attempt, address, at)
-SELECT :org_id, :notification_id, :attempt, :address, :now
-WHERE (SELECT count(*) FROM mail_admissions AS one INDEXED BY idx_mail_admissions_org
-       WHERE one.org_id = :org_id AND one.at > :org_since) < :org_quota
-  AND (SELECT count(*) FROM mail_admissions AS one INDEXED BY idx_mail_admissions_address
-       WHERE one.org_id = :org_id AND one.address = :address AND one.at > :address_since) < :address_quota
-ON CONFLICT DO NOTHING
-
--- name: mail_admitted
-SELECT 1 FROM mail_admissions WHERE org_id = :org_id AND notification_id = :notification_id AND attempt = :attempt
-
--- name: mails_to_address
-SELECT count(*) FROM mail_admissions INDEXED BY idx_mail_admissions_address
-WHERE org_id = :org_id AND address = :address AND at > :address_since
 
 -- name: mark_message
 -- The id of a message begins as its job's does, and which one it is of follows from all of it.

@@ -24,6 +24,7 @@ from langlauf.store.commit_hints import announce, announce_batch
 from langlauf.store.group_commit import BatchPace, GroupCommit, org_of, payload_length
 from langlauf.store.health import StoreHealth, StoreProblem
 from langlauf.store.retention import RetireBatch
+from langlauf.store.shared_sql import shared_queries
 from langlauf.store.sql import load_queries
 from langlauf.store.sqlite.batch import Change, is_short, run_batch
 from langlauf.store.sqlite.connection import (
@@ -83,9 +84,8 @@ class SqliteEngine:
     def __init__(self, path: str, *, clock: Clock, hints: Hints) -> None:
         self.path = path
         self.clock = clock
-        self._queries = {
-            name: sql.replace("{fence}", _FENCE) for name, sql in load_queries("langlauf.store.sqlite", *_FILES).items()
-        }
+        own = load_queries("langlauf.store.sqlite", *_FILES)
+        self._queries = {name: sql.replace("{fence}", _FENCE) for name, sql in own.items()} | shared_queries("sqlite")
         self._writer_thread = ThreadPoolExecutor(1, thread_name_prefix="langlauf-writer")
         in_memory = path == MEMORY
         self._reader_thread = self._writer_thread if in_memory else ThreadPoolExecutor(1, "langlauf-reader")

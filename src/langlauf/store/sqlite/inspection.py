@@ -11,6 +11,7 @@ from langlauf.clock import SystemClock, machine_time
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.result import ReferencedPayloads
 from langlauf.store.blobs.owner import StoreIdentity
+from langlauf.store.shared_sql import shared_queries
 from langlauf.store.sql import json_text, load_queries, migrations_in
 from langlauf.store.sqlite.connection import (
     BUSY_MILLISECONDS,
@@ -46,7 +47,7 @@ class SqliteInspector(FileInspector):
         if not Path(path).is_file():
             raise StoreUnavailable(f"there is no store at {path}")
         self._path = path
-        self._queries = load_queries(PACKAGE, *_FILES)
+        self._queries = load_queries(PACKAGE, *_FILES) | shared_queries("sqlite")
         self._connection = _opened(path)
 
     # -- the file ------------------------------------------------------------------------------------------------------

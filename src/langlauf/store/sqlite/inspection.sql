@@ -29,7 +29,3 @@ FROM (
 CROSS JOIN result_rows AS own ON own.job = ended.job
 CROSS JOIN job_results AS result ON result.row = own.result
 WHERE own.payload_ref IS NOT NULL AND own.removed_at IS NULL
-
--- name: planned_analyses
--- Of each analysis with planned runs the schedule whose run is the first, and how many there are.
-SELECT analysis, org_id, name, min(next_run_at), count(*) FROM schedules WHERE next_run_at IS NOT NULL GROUP BY analysis

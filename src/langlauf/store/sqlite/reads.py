@@ -7,7 +7,7 @@ from typing import Any
 
 import apsw
 
-from langlauf.domain.delivery import Notification, WebhookEndpoint
+from langlauf.domain.delivery import Notification
 from langlauf.domain.event import (
     FEED_OVERLAP,
     FEED_SCAN_LIMIT,
@@ -48,7 +48,7 @@ from langlauf.store.reads import (
     walk_jobs,
     wanted_status,
 )
-from langlauf.store.sql import endpoint_from, event_from, json_text, view_from
+from langlauf.store.sql import event_from, json_text, view_from
 from langlauf.store.sqlite.connection import RunRead
 from langlauf.store.sqlite.overview import read_overview
 from langlauf.store.sqlite.transaction import Row
@@ -231,9 +231,6 @@ class SqliteTenantReads(BaseTenantReads):
             return ResultView(view.job, requested, delivered)
 
         return await self._run(read)
-
-    async def endpoints(self) -> list[WebhookEndpoint]:
-        return [endpoint_from(row) for row in await self._ask("read_endpoints", endpoint_id=None)]
 
     def _large(self, result_id: str, size: int) -> PayloadSource:
         return PayloadPieces(size, partial(self._piece, result_id))

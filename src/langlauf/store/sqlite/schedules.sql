@@ -1,24 +1,5 @@
 -- Schedules. Format: a line "-- name: …", a sentence, the statement.
 
--- name: add_schedule
-INSERT INTO schedules ({schedule_names})
-SELECT {schedule_named}
-WHERE (SELECT count(*) FROM schedules WHERE org_id = :org_id) < :most
-ON CONFLICT DO NOTHING
-
--- name: change_schedule
--- What is written was read a moment ago: where it changed since, nothing is written.
-UPDATE schedules SET analysis = :analysis, input = :input, cron = :cron, every_seconds = :every_seconds, zone = :zone,
-    overlap = :overlap, missed = :missed, paused = :paused, notify = :notify, source = :source, updated_at = :updated_at,
-    next_run_at = :next_run_at, claimed_until = NULL
-WHERE org_id = :org_id AND name = :name AND updated_at = :seen_at
-
--- name: remove_schedule
-DELETE FROM schedules WHERE org_id = :org_id AND name = :name
-
--- name: read_schedules
-SELECT {schedule_names} FROM schedules WHERE org_id = :org_id AND (:name IS NULL OR name = :name) ORDER BY name
-
 -- name: read_schedule_runs
 -- The newest runs of a schedule.
 SELECT {job_columns}, job.lease_expires_at
@@ -63,6 +44,3 @@ WHERE EXISTS (SELECT 1 FROM (
     WHERE one.org = (SELECT org FROM orgs WHERE org_id = run.value) AND one.schedule = :name ->> run.key
       AND one.planned_at < :planned_at ->> run.key
     ORDER BY one.planned_at DESC LIMIT 100) WHERE finished_at IS NULL)
-
--- name: code_schedules
-SELECT {schedule_names} FROM schedules WHERE source = 'code'

@@ -11,6 +11,7 @@ from langlauf.clock import machine_time
 from langlauf.domain.errors import StoreError, StoreUnavailable
 from langlauf.domain.instant import Instant
 from langlauf.store.blobs.owner import BlockingPayloads
+from langlauf.store.shared_sql import shared_queries
 from langlauf.store.sql import load_queries, migrations_in
 from langlauf.store.sqlite.connection import MEMORY, SteadyClock, applied_migrations, migrate, open_connection
 from langlauf.store.sqlite.transaction import Row
@@ -26,9 +27,8 @@ class SqliteSnapshot:
     def __init__(self, path: str, connection: apsw.Connection) -> None:
         self.connection = connection
         self._path = path
-        self._queries = load_queries("langlauf.store.sqlite", "verify.sql", "transfer.sql", "admin.sql") | rule_queries(
-            _SPELLING
-        )
+        own = load_queries("langlauf.store.sqlite", "verify.sql", "transfer.sql")
+        self._queries = own | shared_queries("sqlite") | rule_queries(_SPELLING)
 
     def knows(self, query: str) -> bool:
         return query in self._queries

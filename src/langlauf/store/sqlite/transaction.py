@@ -16,6 +16,7 @@ from langlauf.domain.job import INLINE_REF
 from langlauf.domain.outcome import Completed
 from langlauf.domain.read_models import JobView
 from langlauf.domain.result import SCHEMA_VERSION, ResultKind
+from langlauf.store.shared_sql import shared_statements
 from langlauf.store.sql import json_text, view_from
 from langlauf.store.sqlite.writer_cache import WriterCache
 
@@ -94,6 +95,17 @@ class Transaction:
         before = self.connection.total_changes()
         self.connection.executemany(self._queries[query], rows)
         return self.connection.total_changes() - before
+
+    def change(self, name: str, /, **values: Any) -> Any:
+        """Run a change that both databases share, and return its rows, its value, or whether it changed a row."""
+        shared = shared_statements("sqlite")[name]
+        *before, last = shared.names
+        for step in before:
+            self.run(step, **values, now=self.now)
+        if shared.returns in ("boolean", "void"):
+            return self.run(last, **values, now=self.now) > 0
+        rows = self.rows(last, **values, now=self.now)
+        return rows if shared.gives_rows else rows[0][0]
 
     def _insert(self, query: str, rows: Sequence[Row]) -> None:
         """Insert rows, several by one execution.

@@ -228,20 +228,6 @@ ON CONFLICT (code) DO UPDATE SET seen_at = excluded.seen_at
 -- name: pauses
 SELECT org_id, analysis, paused_until FROM pauses
 
--- name: pause_analysis
--- Since when counts from the first of several requests, unless its time is over.
-INSERT INTO pauses (org_id, analysis, paused_at, paused_until, because, paused_by)
-VALUES (:org_id, :analysis, :now, :paused_until, :because, :paused_by)
-ON CONFLICT (org_id, analysis) DO UPDATE SET
-    paused_at = iif(paused_until <= :now, :now, paused_at), paused_until = excluded.paused_until,
-    because = excluded.because, paused_by = excluded.paused_by
-
--- name: read_pause
-SELECT {pause_columns} FROM pauses AS pause WHERE pause.org_id = :org_id AND pause.analysis = :analysis
-
--- name: resume_analysis
-DELETE FROM pauses WHERE org_id = :org_id AND analysis = :analysis
-
 -- name: due_lanes
 -- The orgs whose jobs of an analysis may go on, the longest due first. A lane may say so too early, never too late.
 SELECT org, due_at, virtual_start, served FROM lane_rows

@@ -256,10 +256,6 @@ SELECT found.* FROM (
     SELECT * FROM outbox AS one WHERE one.org_id = org AND one.notification_id = message OFFSET 0) AS found
 WHERE found.channel <> 'in_app';
 
--- query: read_delivery_attempts(message text, most integer) RETURNS SETOF delivery_attempts
-SELECT one.* FROM delivery_attempts AS one WHERE one.org_id = org AND one.notification_id = message
-ORDER BY one.attempt DESC LIMIT most;
-
 -- Adds a subscription to a job, in place of its last one for that channel. False if the job has ended, NULL if there is none. The
 -- lock excludes a concurrent end, which writes the messages.
 CREATE OR REPLACE FUNCTION subscribe(org text, id text, way text, receiver text, its_lane text, its_language text) RETURNS boolean

@@ -1,30 +1,5 @@
 -- Schedules. A process that fires due ones claims them for a moment; the idempotency key of a run makes one job of it.
 
-CREATE OR REPLACE FUNCTION add_schedule(new schedules, most integer) RETURNS boolean LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM pg_advisory_xact_lock(hashtextextended('langlauf schedules ' || new.org_id, 0));
-    INSERT INTO schedules SELECT new.*
-    WHERE (SELECT count(*) FROM schedules AS one WHERE one.org_id = new.org_id) < most
-    ON CONFLICT DO NOTHING;
-    RETURN FOUND;
-END $$;
-
--- What is written was read a moment ago: where it changed since, nothing is written.
-CREATE OR REPLACE FUNCTION change_schedule(new schedules, seen_at bigint) RETURNS boolean LANGUAGE plpgsql AS $$
-BEGIN
-    UPDATE schedules AS one SET analysis = new.analysis, input = new.input, cron = new.cron, every_seconds = new.every_seconds,
-        zone = new.zone, overlap = new.overlap, missed = new.missed, paused = new.paused, notify = new.notify, source = new.source,
-        updated_at = new.updated_at, next_run_at = new.next_run_at, claimed_until = NULL
-    WHERE one.org_id = new.org_id AND one.name = new.name AND one.updated_at = seen_at;
-    RETURN FOUND;
-END $$;
-
-CREATE OR REPLACE FUNCTION remove_schedule(org text, title text) RETURNS boolean LANGUAGE plpgsql AS $$
-BEGIN
-    DELETE FROM schedules AS one WHERE one.org_id = org AND one.name = title;
-    RETURN FOUND;
-END $$;
-
 -- When the first schedule of known analyses is due that no process fires at this moment: mostly the first entry of each analysis
 -- in the index. Only where a process fires that one, those behind it are looked at.
 -- query: next_planned(known text[]) RETURNS bigint
@@ -77,17 +52,6 @@ WHERE EXISTS (SELECT 1 FROM (
     SELECT one.finished_at FROM job_rows AS one
     WHERE one.org_id = run.org_id AND one.schedule = run.name AND one.planned_at < run.planned
     ORDER BY one.planned_at DESC LIMIT 100) AS newest WHERE newest.finished_at IS NULL);
-
--- query: code_schedules() RETURNS SETOF schedules
-SELECT * FROM schedules WHERE source = 'code';
-
--- Of each analysis with planned runs the schedule whose run is the first, and how many there are.
--- query: planned_analyses() RETURNS TABLE (analysis text, org_id text, name text, next_run_at bigint, schedules bigint)
-SELECT DISTINCT ON (one.analysis) one.analysis, one.org_id, one.name, one.next_run_at, count(*) OVER (PARTITION BY one.analysis)
-FROM schedules AS one WHERE one.next_run_at IS NOT NULL ORDER BY one.analysis, one.next_run_at;
-
--- query: read_schedules(title text) RETURNS SETOF schedules
-SELECT one.* FROM schedules AS one WHERE one.org_id = org AND (title IS NULL OR one.name = title) ORDER BY one.name;
 
 -- The newest runs of a schedule.
 -- query: read_schedule_runs(title text, most integer) RETURNS SETOF job_views
