@@ -3,7 +3,8 @@
 -- `-- query:` begins a read and `-- change:` a write, with the types of PostgreSQL. The statements of a change run one after
 -- another in one transaction, at the time `:now`. It returns the rows or the value of the last one, or as a boolean whether that
 -- changed a row. `-- locks:` names what PostgreSQL locks until the end, because its writers are many. `{by:x}` names the index
--- for SQLite, and `{skip_locked}` leaves out what other transactions of PostgreSQL have locked.
+-- for SQLite, `{each:x}` stands for the values of a list, and `{skip_locked}` leaves out what other transactions of PostgreSQL
+-- have locked.
 
 -- API keys, ended sessions and signing secrets. Their numbers are committed in order, so that a reader misses none.
 
@@ -247,6 +248,27 @@ UPDATE schedules SET analysis = :analysis, input = :input, cron = :cron, every_s
     overlap = :overlap, missed = :missed, paused = :paused, notify = :notify, source = :source, updated_at = :updated_at,
     next_run_at = :next_run_at, claimed_until = NULL
 WHERE org_id = :org_id AND name = :name AND updated_at = :seen_at;
+
+-- query: next_planned(analyses text[]) RETURNS bigint
+-- When the first schedule of known analyses is due that no process fires at this moment: mostly the first entry of each analysis
+-- in the index. Only where a process fires that one, those behind it are looked at.
+SELECT min((
+    SELECT CASE WHEN coalesce(first.claimed_until, 0) <= first.next_run_at THEN first.next_run_at ELSE (
+        SELECT min(CASE WHEN few.claimed_until > few.next_run_at THEN few.claimed_until ELSE few.next_run_at END) FROM (
+            SELECT one.next_run_at, one.claimed_until FROM schedules AS one {by:idx_schedules_due}
+            WHERE one.analysis = given.value AND one.next_run_at IS NOT NULL ORDER BY one.next_run_at LIMIT 1000) AS few) END
+    FROM schedules AS first {by:idx_schedules_due}
+    WHERE first.analysis = given.value AND first.next_run_at IS NOT NULL ORDER BY first.next_run_at LIMIT 1))
+FROM {each:analyses};
+
+-- change: claim_schedules(analyses text[], held bigint, most integer) RETURNS SETOF schedules
+-- Due schedules of known analyses that no process fires at this moment, the longest due first.
+WITH due AS MATERIALIZED (
+    SELECT org_id AS due_org, name AS due_name FROM schedules {by:idx_schedules_due}
+    WHERE next_run_at <= :now AND coalesce(claimed_until, 0) <= :now AND analysis IN (SELECT given.value FROM {each:analyses})
+    ORDER BY next_run_at LIMIT :most {skip_locked})
+UPDATE schedules SET claimed_until = :now + :held FROM due WHERE org_id = due_org AND name = due_name
+RETURNING {schedule_names};
 
 -- change: remove_schedule(org_id text, name text) RETURNS boolean
 DELETE FROM schedules WHERE org_id = :org_id AND name = :name;

@@ -10,8 +10,8 @@ from langlauf.store.sql import COMMENT, fill_placeholders, put_in
 Dialect = Literal["sqlite", "postgres"]
 #: What the databases spell differently.
 _WORDS: dict[Dialect, dict[str, str]] = {
-    "sqlite": {"by": "INDEXED BY {0}", "skip_locked": ""},
-    "postgres": {"by": "", "skip_locked": "FOR UPDATE SKIP LOCKED"},
+    "sqlite": {"by": "INDEXED BY {0}", "each": "json_each(:{0}) AS given", "skip_locked": ""},
+    "postgres": {"by": "", "each": "unnest(:{0}) AS given (value)", "skip_locked": "FOR UPDATE SKIP LOCKED"},
 }
 #: A value in a statement.
 NAMED = re.compile(r"(?<![:'\w]):([a-z][a-z0-9_]*)\b")

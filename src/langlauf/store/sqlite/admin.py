@@ -17,7 +17,7 @@ from langlauf.store.admin import (
 )
 from langlauf.store.sql import json_text
 from langlauf.store.sqlite.batch import StoreComponent
-from langlauf.store.sqlite.transaction import Row, Transaction
+from langlauf.store.sqlite.transaction import Transaction
 
 
 class SqliteCalls(StoreComponent, StoreCalls):
@@ -155,13 +155,6 @@ class SqliteDuties(SqliteCalls, DutyStore):
     keeps_cache = frozenset({"record_duty"})
 
 
-def claim_schedules(tx: Transaction, analyses: Sequence[str], held: int, most: int) -> list[Row]:
-    """Claim due schedules, and return them as they were."""
-    due = tx.rows("due_schedules", now=tx.now, analyses=json_text(analyses), most=most)
-    tx.run_many("claim_schedule", [(org_id, name, tx.now + held) for org_id, name, *_ in due])
-    return due
-
-
 def advance_schedules(tx: Transaction, **ends: Sequence[Any]) -> int:
     """Record what became of due runs."""
     return tx.run_many("advance_schedule", _by_row(ends))
@@ -170,4 +163,4 @@ def advance_schedules(tx: Transaction, **ends: Sequence[Any]) -> int:
 class SqliteSchedules(SqliteCalls, ScheduleStore):
     """Schedules of all orgs."""
 
-    changes = (claim_schedules, advance_schedules)
+    changes = (advance_schedules,)

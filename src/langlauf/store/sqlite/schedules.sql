@@ -9,27 +9,6 @@ FROM (SELECT one.job AS run FROM job_rows AS one INDEXED BY idx_jobs_schedule
 CROSS JOIN jobs AS job ON job.row = newest.run
 WHERE job.org_id = :org_id
 
--- name: next_planned
--- When the first schedule of known analyses is due that no process fires at this moment: mostly the first entry of each analysis
--- in the index. Only where a process fires that one, those behind it are looked at.
-SELECT min(CASE WHEN coalesce(first.claimed_until, 0) <= first.next_run_at THEN first.next_run_at ELSE (
-    SELECT min(max(next_run_at, coalesce(claimed_until, 0))) FROM (
-        SELECT one.next_run_at, one.claimed_until FROM schedules AS one INDEXED BY idx_schedules_due
-        WHERE one.analysis = known.value AND one.next_run_at IS NOT NULL ORDER BY one.next_run_at LIMIT 1000)) END)
-FROM json_each(:analyses) AS known CROSS JOIN schedules AS first
-WHERE (first.org_id, first.name) = (
-    SELECT one.org_id, one.name FROM schedules AS one INDEXED BY idx_schedules_due
-    WHERE one.analysis = known.value AND one.next_run_at IS NOT NULL ORDER BY one.next_run_at LIMIT 1)
-
--- name: due_schedules
--- Due schedules of known analyses that no process fires at this moment, the longest due first.
-SELECT {schedule_names} FROM schedules INDEXED BY idx_schedules_due
-WHERE next_run_at <= :now AND coalesce(claimed_until, 0) <= :now AND analysis IN (SELECT value FROM json_each(:analyses))
-ORDER BY next_run_at LIMIT :most
-
--- name: claim_schedule
-UPDATE schedules SET claimed_until = ?3 WHERE org_id = ?1 AND name = ?2
-
 -- name: advance_schedule
 -- Only from the planned time that was fired: any other process may have been faster, or the schedule was changed.
 UPDATE schedules SET next_run_at = :next_run_at, last_run_at = coalesce(:last_run_at, last_run_at),

@@ -99,6 +99,7 @@ class Transaction:
     def change(self, name: str, /, **values: Any) -> Any:
         """Run a change that both databases share, and return its rows, its value, or whether it changed a row."""
         shared = shared_statements("sqlite")[name]
+        values = {name: json_text(value) if isinstance(value, list) else value for name, value in values.items()}
         *before, last = shared.names
         for step in before:
             self.run(step, **values, now=self.now)

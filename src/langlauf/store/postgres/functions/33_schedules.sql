@@ -1,32 +1,5 @@
 -- Schedules. A process that fires due ones claims them for a moment; the idempotency key of a run makes one job of it.
 
--- When the first schedule of known analyses is due that no process fires at this moment: mostly the first entry of each analysis
--- in the index. Only where a process fires that one, those behind it are looked at.
--- query: next_planned(known text[]) RETURNS bigint
-SELECT min(CASE WHEN coalesce(first.claimed_until, 0) <= first.next_run_at THEN first.next_run_at ELSE (
-    SELECT min(greatest(few.next_run_at, few.claimed_until)) FROM (
-        SELECT one.next_run_at, one.claimed_until FROM schedules AS one
-        WHERE one.analysis = title AND one.next_run_at IS NOT NULL ORDER BY one.next_run_at LIMIT 1000) AS few) END)
-FROM unnest(known) AS title CROSS JOIN LATERAL (
-    SELECT one.next_run_at, one.claimed_until FROM schedules AS one
-    WHERE one.analysis = title AND one.next_run_at IS NOT NULL ORDER BY one.next_run_at LIMIT 1) AS first;
-
--- Due schedules of known analyses that no process fires at this moment, the longest due first.
-CREATE OR REPLACE FUNCTION claim_schedules(at bigint, known text[], held bigint, most integer) RETURNS SETOF schedules
-LANGUAGE plpgsql AS $$
-DECLARE
-    now bigint := moment(at);
-BEGIN
-    RETURN QUERY
-    WITH due AS MATERIALIZED (
-        SELECT one.org_id, one.name FROM schedules AS one
-        WHERE one.next_run_at <= now AND coalesce(one.claimed_until, 0) <= now AND one.analysis = ANY (known)
-        ORDER BY one.next_run_at LIMIT most FOR UPDATE SKIP LOCKED)
-    UPDATE schedules AS one SET claimed_until = now + held
-    FROM due WHERE one.org_id = due.org_id AND one.name = due.name
-    RETURNING one.*;
-END $$;
-
 -- Only from the planned time that was fired: another process may have been faster, or the schedule was changed.
 CREATE OR REPLACE FUNCTION advance_schedules(
     orgs text[], titles text[], fired_ats bigint[], next_ats bigint[], last_ats bigint[], outcomes text[], job_ids text[]
