@@ -125,7 +125,7 @@ def test_a_login_that_only_runs_owns_nothing(empty: str) -> None:
     assert fetch(app, "SELECT * FROM langlauf.views_of('{a}', ARRAY[langlauf.key_of('b')])") == []
     for statement in (
         "SELECT FROM langlauf.jobs",
-        "DELETE FROM langlauf.job_events",
+        "DELETE FROM langlauf.event_rows",
         "SELECT FROM langlauf.signing_secrets",
         "SET ROLE langlauf_api",
         "SET ROLE langlauf_engine",

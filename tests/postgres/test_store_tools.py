@@ -147,7 +147,7 @@ def test_a_broken_database_ends_the_command_with_1(bed: StoreUnderTest) -> None:
         await make.queued()
 
     bed.play(scene)  # type: ignore[arg-type]
-    execute(bed.place, "DELETE FROM langlauf.job_inputs")
+    execute(bed.place, "UPDATE langlauf.event_rows SET input = NULL")
     found = run(verify, "--store", bed.place)
     assert found.exit_code == 1
     assert "broken: input_kept" in found.stdout

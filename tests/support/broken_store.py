@@ -29,7 +29,7 @@ $$ SELECT (words::jsonb || jsonb_build_object(substr(path, 3), value))::text $$;
 CREATE FUNCTION json_set(words text, path text, value text) RETURNS text LANGUAGE sql AS
 $$ SELECT (words::jsonb || jsonb_build_object(substr(path, 3), value))::text $$;
 """
-#: Lets records be changed under the names that people know, whatever they are kept as.
+#: Lets records be changed and deleted under the names that people know, whatever they are kept as.
 _WRITABLE = """
 CREATE FUNCTION change_record() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -50,7 +50,25 @@ BEGIN
     END IF;
     RETURN NEW;
 END $$;
+CREATE FUNCTION delete_record() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_TABLE_NAME = 'job_inputs' THEN
+        UPDATE event_rows SET input = NULL WHERE job = OLD.job AND event_seq = 1;
+    ELSIF TG_TABLE_NAME = 'leases' THEN
+        UPDATE job_rows SET worker_id = NULL, lease_expires_at = NULL, deadline_at = NULL WHERE job = OLD.job;
+    ELSIF TG_TABLE_NAME = 'job_events' THEN
+        DELETE FROM event_rows WHERE job = OLD.job AND event_seq = OLD.event_seq AND input IS NULL;
+        UPDATE event_rows SET event_type = NULL, feed_mark = NULL WHERE job = OLD.job AND event_seq = OLD.event_seq;
+    ELSE
+        DELETE FROM outbox WHERE notification_id = OLD.notification_id AND org_id = OLD.org_id;
+    END IF;
+    RETURN OLD;
+END $$;
 DO $$ DECLARE name text; BEGIN
+    FOREACH name IN ARRAY '{job_inputs, leases, job_events, notifications}'::text[] LOOP
+        EXECUTE format('CREATE TRIGGER deletes INSTEAD OF DELETE ON %I
+            FOR EACH ROW EXECUTE FUNCTION delete_record()', name);
+    END LOOP;
     FOREACH name IN ARRAY '{jobs, job_results, job_inputs, leases, job_events}'::text[] LOOP
         EXECUTE format('CREATE TRIGGER changes INSTEAD OF UPDATE ON %I
             FOR EACH ROW EXECUTE FUNCTION change_record()', name);

@@ -131,27 +131,6 @@ CREATE TRIGGER insert_into_leases INSTEAD OF INSERT ON leases FOR EACH ROW EXECU
 CREATE TRIGGER insert_into_job_events INSTEAD OF INSERT ON job_events FOR EACH ROW EXECUTE FUNCTION insert_record();
 CREATE TRIGGER insert_into_notifications INSTEAD OF INSERT ON notifications FOR EACH ROW EXECUTE FUNCTION insert_record();
 
--- Deletes from these views: parts of a job, never the job.
-CREATE OR REPLACE FUNCTION delete_record() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    IF TG_TABLE_NAME = 'job_inputs' THEN
-        UPDATE event_rows SET input = NULL WHERE job = OLD.job AND event_seq = 1;
-    ELSIF TG_TABLE_NAME = 'leases' THEN
-        UPDATE job_rows SET worker_id = NULL, lease_expires_at = NULL, deadline_at = NULL, claim_id = NULL WHERE job = OLD.job;
-    ELSIF TG_TABLE_NAME = 'job_events' THEN
-        DELETE FROM event_rows WHERE job = OLD.job AND event_seq = OLD.event_seq AND input IS NULL;
-        UPDATE event_rows SET event_type = NULL, feed_mark = NULL WHERE job = OLD.job AND event_seq = OLD.event_seq;
-    ELSE
-        DELETE FROM outbox WHERE notification_id = OLD.notification_id AND org_id = OLD.org_id;
-    END IF;
-    RETURN OLD;
-END $$;
-
-CREATE TRIGGER delete_from_job_inputs INSTEAD OF DELETE ON job_inputs FOR EACH ROW EXECUTE FUNCTION delete_record();
-CREATE TRIGGER delete_from_leases INSTEAD OF DELETE ON leases FOR EACH ROW EXECUTE FUNCTION delete_record();
-CREATE TRIGGER delete_from_job_events INSTEAD OF DELETE ON job_events FOR EACH ROW EXECUTE FUNCTION delete_record();
-CREATE TRIGGER delete_from_notifications INSTEAD OF DELETE ON notifications FOR EACH ROW EXECUTE FUNCTION delete_record();
-
 CREATE VIEW job_views WITH (security_invoker = true) AS
 SELECT {job_names}, lease_expires_at, job, result FROM jobs;
 
