@@ -31,6 +31,8 @@ BUSY_MILLISECONDS = 4_000
 #: always first: between two commits there is about a millisecond.
 _RETRY_SECONDS = 0.0005
 _WAL_BYTES_KEPT = 64 * 1024 * 1024
+#: Pages of the file that a connection keeps at most.
+CACHE_KIB = 65_536
 #: Pages of the log between two checkpoints, and from how many on the writer itself does one.
 CHECKPOINT_PAGES = 1_000
 _PAGES_OF_WRITER = 8_000
@@ -76,7 +78,7 @@ def open_connection(path: str, *, read_only: bool = False, waits: bool = True) -
             connection.execute("PRAGMA journal_mode = WAL").fetchall()
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA cache_size = -65536")
+        connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES_KEPT}")
         connection.execute("PRAGMA temp_store = MEMORY")
     except (apsw.Error, OSError) as error:
@@ -202,18 +204,23 @@ def _checkpoint(connection: apsw.Connection) -> None:
 class LongReads:
     """Slow reads on a connection and a thread of their own, so that short reads do not queue behind them."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, name: str = "langlauf-long-reader", *, cache_kib: int = CACHE_KIB) -> None:
         self._path = path
-        self._thread = ThreadPoolExecutor(1, "langlauf-long-reader")
+        self._cache_kib = cache_kib
+        self._thread = ThreadPoolExecutor(1, name)
         #: held while one runs; the writer takes it to empty the log
         self.no_reader = threading.RLock()
-
-    _connection: apsw.Connection
+        self._connection: apsw.Connection | None = None
 
     async def open(self) -> None:
         """Open the connection together with the store, so that the first read does not wait for it."""
-        loop = asyncio.get_running_loop()
-        self._connection = await loop.run_in_executor(self._thread, open_connection, self._path)
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._open)
+
+    def _open(self) -> apsw.Connection:
+        if self._connection is None:
+            self._connection = open_connection(self._path)
+            self._connection.execute(f"PRAGMA cache_size = -{self._cache_kib}")
+        return self._connection
 
     async def run(self, read: Callable[[apsw.Connection], T], /) -> T:
         """Run a function on the connection, on a snapshot of its own."""
@@ -221,18 +228,20 @@ class LongReads:
 
     def _run(self, read: Callable[[apsw.Connection], T]) -> T:
         try:
+            connection = self._open()
             with self.no_reader:
-                self._connection.execute("BEGIN")
+                connection.execute("BEGIN")
                 try:
-                    return read(self._connection)
+                    return read(connection)
                 finally:
-                    self._connection.execute("COMMIT")
+                    connection.execute("COMMIT")
         except apsw.Error as error:
             raise StoreUnavailable(f"the store cannot be read: {error}") from error
 
     async def close(self) -> None:
         """Close the connection after the reads under way."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._connection.close)
+        if self._connection is not None:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._connection.close)
         self.shut_down()
 
     def shut_down(self) -> None:

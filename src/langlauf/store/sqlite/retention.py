@@ -1,25 +1,20 @@
 """Retention of a file: a reader finds expired records, the writer removes them between other writes."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any
 
-import apsw
 import msgspec
 
-from langlauf.domain.errors import StoreUnavailable
 from langlauf.domain.instant import Instant
 from langlauf.domain.result import ReferencedPayloads
 from langlauf.domain.state import Status
 from langlauf.store.retention import NEVER, Cutoffs, Kind, RetirableJob, RetireBatch
 from langlauf.store.sql import json_text
-from langlauf.store.sqlite.connection import MEMORY, RunRead, open_connection
+from langlauf.store.sqlite.connection import MEMORY, LongReads, RunRead
 from langlauf.store.sqlite.transaction import Row, Transaction
 
-T = TypeVar("T")
 #: A page of the file is read once, so that a large cache is of no use.
-_SMALL_CACHE = "PRAGMA cache_size = -8192"
+_CACHE_KIB = 8_192
 
 
 class PruneCodes(msgspec.Struct, frozen=True):
@@ -40,12 +35,10 @@ class SqliteRetention:
     def __init__(
         self, path: str, read: RunRead, write: Callable[[Any], Awaitable[Any]], queries: Mapping[str, str]
     ) -> None:
-        self._path = path
-        self._read_shared = read
+        self._apart = None if path == MEMORY else LongReads(path, "langlauf-retention", cache_kib=_CACHE_KIB)
+        self._read = read if self._apart is None else self._apart.run
         self._write = write
         self._queries = queries
-        self._thread = ThreadPoolExecutor(1, "langlauf-retention")
-        self._own: apsw.Connection | None = None
 
     async def page(self, kind: Kind, cutoffs: Cutoffs, behind: RetirableJob | None, most: int) -> list[RetirableJob]:
         values = {
@@ -79,32 +72,12 @@ class SqliteRetention:
         return await self._number("count_snapshots"), await self._number("count_events")
 
     async def close(self) -> None:
-        """Close the connections."""
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._thread, self._close)
-        self._thread.shutdown()
-
-    def _close(self) -> None:
-        if self._own is not None:
-            self._own.close()
-            self._own = None
+        """Close the connection."""
+        if self._apart is not None:
+            await self._apart.close()
 
     async def _number(self, query: str) -> int:
         return await self._read(lambda connection: int(str(connection.execute(self._queries[query]).get)))
-
-    async def _read(self, read: Callable[[apsw.Connection], T]) -> T:
-        if self._path == MEMORY:
-            return await self._read_shared(read)
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._read_apart, read)
-
-    def _read_apart(self, read: Callable[[apsw.Connection], T]) -> T:
-        try:
-            if self._own is None:
-                self._own = open_connection(self._path, read_only=True)
-                self._own.execute(_SMALL_CACHE)
-            return read(self._own)
-        except apsw.Error as error:
-            raise StoreUnavailable(f"the store cannot be read: {error}") from error
 
 
 async def kept_payloads(
