@@ -116,34 +116,17 @@ WITH stored AS MATERIALIZED (
           AND (one.created_at, one.notification_id) < (:before_at, :before_id)
         ORDER BY one.created_at DESC, one.notification_id DESC LIMIT 1 OFFSET :limit - 1), 0) AS oldest),
 page AS MATERIALIZED (
-    SELECT * FROM (
-        SELECT one.finished_at AS created_at, substr(one.job_id, 1, 14) || '4' || substr(one.job_id, 16) AS id, one.job_id
-        FROM job_rows AS one INDEXED BY idx_jobs_org_status_updated
-        WHERE one.org = {org} AND one.status = 'completed'
-          AND one.finished_at <= :before_at AND one.finished_at >= (SELECT oldest FROM stored)
-          AND (one.imported_at IS NULL OR one.imported_at < one.finished_at)
-          AND (one.finished_at < :before_at OR id < :before_id)
-        ORDER BY one.finished_at DESC, id DESC LIMIT :limit)
-    UNION ALL SELECT * FROM (
-        SELECT one.finished_at AS created_at, substr(one.job_id, 1, 14) || '4' || substr(one.job_id, 16) AS id, one.job_id
-        FROM job_rows AS one INDEXED BY idx_jobs_org_status_updated
-        WHERE one.org = {org} AND one.status = 'failed'
-          AND one.finished_at <= :before_at AND one.finished_at >= (SELECT oldest FROM stored)
-          AND (one.imported_at IS NULL OR one.imported_at < one.finished_at)
-          AND (one.finished_at < :before_at OR id < :before_id)
-        ORDER BY one.finished_at DESC, id DESC LIMIT :limit)
+    {messages_of:completed|failed}
     UNION ALL SELECT * FROM (
         SELECT one.created_at, one.notification_id, NULL FROM outbox AS one INDEXED BY idx_notifications_inbox
         WHERE one.org_id = :org_id AND one.channel = 'in_app'
           AND (one.created_at, one.notification_id) < (:before_at, :before_id)
         ORDER BY one.created_at DESC, one.notification_id DESC LIMIT :limit)
     ORDER BY created_at DESC, id DESC LIMIT :limit)
-SELECT {notification_columns}, notification.read_at IS NULL AND notification.created_at > coalesce(
-        (SELECT mark.read_until FROM inbox_marks AS mark WHERE mark.org_id = :org_id), 0)
+SELECT {notification_columns}, notification.read_at IS NULL AND notification.created_at > {seen_until}
 FROM page CROSS JOIN messages AS notification ON notification.job_id = page.job_id
 UNION ALL
-SELECT {notification_columns}, notification.read_at IS NULL AND notification.created_at > coalesce(
-        (SELECT mark.read_until FROM inbox_marks AS mark WHERE mark.org_id = :org_id), 0)
+SELECT {notification_columns}, notification.read_at IS NULL AND notification.created_at > {seen_until}
 FROM page CROSS JOIN outbox AS notification ON notification.org_id = :org_id AND notification.notification_id = page.id
 WHERE page.job_id IS NULL
 ORDER BY notification.created_at DESC, notification.notification_id DESC
@@ -151,22 +134,11 @@ ORDER BY notification.created_at DESC, notification.notification_id DESC
 -- name: read_unread
 -- Among the newest so many, down to where all are seen.
 SELECT count(*) FROM (
-    SELECT created_at, read_at FROM (
-        SELECT one.finished_at AS created_at, one.read_at FROM job_rows AS one INDEXED BY idx_jobs_org_status_updated
-        WHERE one.org = {org} AND one.status = 'completed'
-          AND one.finished_at > coalesce((SELECT mark.read_until FROM inbox_marks AS mark WHERE mark.org_id = :org_id), 0)
-          AND (one.imported_at IS NULL OR one.imported_at < one.finished_at)
-        ORDER BY one.finished_at DESC LIMIT :walk)
-    UNION ALL SELECT created_at, read_at FROM (
-        SELECT one.finished_at AS created_at, one.read_at FROM job_rows AS one INDEXED BY idx_jobs_org_status_updated
-        WHERE one.org = {org} AND one.status = 'failed'
-          AND one.finished_at > coalesce((SELECT mark.read_until FROM inbox_marks AS mark WHERE mark.org_id = :org_id), 0)
-          AND (one.imported_at IS NULL OR one.imported_at < one.finished_at)
-        ORDER BY one.finished_at DESC LIMIT :walk)
+    {unread_of:completed|failed}
     UNION ALL SELECT created_at, read_at FROM (
         SELECT one.created_at, one.read_at FROM outbox AS one INDEXED BY idx_notifications_inbox
         WHERE one.org_id = :org_id AND one.channel = 'in_app'
-          AND one.created_at > coalesce((SELECT mark.read_until FROM inbox_marks AS mark WHERE mark.org_id = :org_id), 0)
+          AND one.created_at > {seen_until}
         ORDER BY one.created_at DESC LIMIT :walk)
     ORDER BY created_at DESC LIMIT :walk)
 WHERE read_at IS NULL

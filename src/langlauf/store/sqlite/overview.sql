@@ -9,16 +9,7 @@ CROSS JOIN orgs AS org ON org.org = ended.org
 CROSS JOIN analyses AS analysis ON analysis.analysis = ended.analysis
 
 -- name: all_tails
--- The lanes and classes whose last job came since then, and what is behind that one.
-SELECT last.org, last.analysis, last.expedite, last.ticket + 1
-FROM lane_rows AS lane INDEXED BY idx_lanes_turn
-CROSS JOIN (SELECT 1 AS expedite UNION ALL SELECT 0) AS class
-CROSS JOIN job_rows AS last ON last.job = (
-    SELECT one.job FROM job_rows AS one INDEXED BY idx_jobs_lane_head
-    WHERE one.org = lane.org AND one.analysis = lane.analysis AND one.expedite = class.expedite
-      AND one.started_at IS NULL AND one.finished_at IS NULL
-    ORDER BY one.ticket DESC LIMIT 1)
-WHERE lane.waiting > 0 AND last.queued_at >= :since LIMIT :most
+{tails:INDEXED BY idx_lanes_turn} LIMIT :most
 
 -- name: all_waiting
 -- Tickets are given in the order of time.

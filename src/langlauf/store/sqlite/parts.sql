@@ -42,6 +42,41 @@ EXISTS (
 job.finished_at <= CASE WHEN result.result_kind = 'final' THEN :final_cutoff
         WHEN job.status = 'completed' THEN :completed_cutoff ELSE :partial_cutoff END
 
+-- name: messages_of
+-- In-app messages about jobs of an org that ended in a state, newest first, before a position.
+SELECT * FROM (
+        SELECT one.finished_at AS created_at, substr(one.job_id, 1, 14) || '4' || substr(one.job_id, 16) AS id, one.job_id
+        FROM job_rows AS one INDEXED BY idx_jobs_org_status_updated
+        WHERE one.org = {org} AND one.status = '{0}'
+          AND one.finished_at <= :before_at AND one.finished_at >= (SELECT oldest FROM stored)
+          AND (one.imported_at IS NULL OR one.imported_at < one.finished_at)
+          AND (one.finished_at < :before_at OR id < :before_id)
+        ORDER BY one.finished_at DESC, id DESC LIMIT :limit)
+
+-- name: unread_of
+-- The newest of them that came since the org has seen all.
+SELECT created_at, read_at FROM (
+        SELECT one.finished_at AS created_at, one.read_at FROM job_rows AS one INDEXED BY idx_jobs_org_status_updated
+        WHERE one.org = {org} AND one.status = '{0}' AND one.finished_at > {seen_until}
+          AND (one.imported_at IS NULL OR one.imported_at < one.finished_at)
+        ORDER BY one.finished_at DESC LIMIT :walk)
+
+-- name: seen_until
+-- Until when an org has marked all messages as read.
+coalesce((SELECT mark.read_until FROM inbox_marks AS mark WHERE mark.org_id = :org_id), 0)
+
+-- name: tails
+-- Of lanes and classes with waiting jobs the last one, and what is behind it.
+SELECT last.org, last.analysis, last.expedite, last.ticket + 1
+FROM lane_rows AS lane {0}
+CROSS JOIN (SELECT 1 AS expedite UNION ALL SELECT 0) AS class
+CROSS JOIN job_rows AS last ON last.job = (
+    SELECT one.job FROM job_rows AS one INDEXED BY idx_jobs_lane_head
+    WHERE one.org = lane.org AND one.analysis = lane.analysis AND one.expedite = class.expedite
+      AND one.started_at IS NULL AND one.finished_at IS NULL
+    ORDER BY one.ticket DESC LIMIT 1)
+WHERE lane.waiting > 0 AND last.queued_at >= :since
+
 -- name: started
 -- Jobs of an org in a state that have started and not ended: those with a lease, and those that are to go on.
 SELECT one.job, one.queued_at, one.job_id FROM job_rows AS one INDEXED BY idx_jobs_timeout_detection
