@@ -263,7 +263,6 @@ def _lookup(name: str, scene: Scene, sqlite: str, postgres: str, *company: Lack)
 
 
 _EXISTS = "EXISTS (SELECT 1 FROM result_rows AS final"
-_COMPLETED = "AND origin.status = 'completed'"
 MUTANTS = (
     _lookup("age", _too_old, "AND origin.finished_at >= :since", "AND origin.finished_at >= now - wish.reuse_age"),
     _lookup("org", _other_org, "AND origin.org = :org", "AND origin.org_id = wish.org_id"),
@@ -279,7 +278,14 @@ MUTANTS = (
         _lookup(f"offered: {scene.__name__}", scene, "AND origin.reusable = 1", "AND origin.reusable = 1", _INDEX)
         for scene in (_not_offered, _mixed_code)
     ),
-    _lookup("completion", _failed, _COMPLETED, _COMPLETED, _INDEX, (_EXISTS, f"NOT {_EXISTS}")),
+    _lookup(
+        "completion",
+        _failed,
+        "AND origin.status = 'completed'",
+        "AND origin.final_state = 1",
+        _INDEX,
+        (_EXISTS, f"NOT {_EXISTS}"),
+    ),
     _lookup("payload", _in_a_blob, _PAYLOAD, _PAYLOAD),
     _lookup(
         "expiry", _expired, "AND origin.result_expired_at IS NULL", "AND origin.result_expired_at IS NULL", _PAYLOAD

@@ -50,7 +50,7 @@ SELECT $1, job, 3, 'job.partial', $6, facts, $6 FROM new
 WITH new AS MATERIALIZED (SELECT * FROM unnest($2::uuid[], $3::uuid[]) AS one (job, result)),
 ended AS (
     UPDATE job_rows AS jobs SET
-        status = 'completed', progress_percent = 100, result = new.result, finished_at = $5, kept = 3, event_seq = 4,
+        status = 'completed', progress_percent = 100, result = new.result, finished_at = $5, kept = 3, final_state = 1, event_seq = 4,
         updated_at = NULL, worker_id = NULL, lease_expires_at = NULL, deadline_at = NULL, claim_id = NULL
     FROM new WHERE jobs.job = new.job),
 kept AS (

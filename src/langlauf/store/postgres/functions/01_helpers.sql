@@ -40,6 +40,11 @@ CREATE OR REPLACE FUNCTION sentence_member(words text) RETURNS text LANGUAGE sql
     SELECT CASE WHEN words LIKE '%"sentence":{%' THEN coalesce(',"sentence":' || (words::json -> 'sentence')::text, '') ELSE '' END
 $$;
 
+-- A state as the number that the index of ended jobs has of it.
+CREATE OR REPLACE FUNCTION final_state_of(state text) RETURNS smallint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE state WHEN 'completed' THEN 1 WHEN 'failed' THEN 2 WHEN 'canceled' THEN 3 ELSE 0 END::smallint
+$$;
+
 -- An instant as a timestamp of the legacy schema.
 CREATE OR REPLACE FUNCTION timestamp_of(at bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT timestamptz 'epoch' + at * interval '1 microsecond'

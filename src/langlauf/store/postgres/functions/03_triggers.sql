@@ -46,9 +46,10 @@ ON event_rows FOR EACH ROW
 WHEN (OLD.event_type IS NOT NULL AND NEW.event_type IS NOT NULL)
 EXECUTE FUNCTION refuse('events are append-only');
 
--- Derives what is kept of an imported job that has ended.
+-- Derives the final state of an imported job that has ended, and what is kept of it.
 CREATE OR REPLACE FUNCTION derive_kept() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+    NEW.final_state := final_state_of(NEW.status);
     NEW.kept := (NEW.events_expired_at IS NULL)::integer + 2 * (NEW.result IS NOT NULL AND NEW.result_expired_at IS NULL)::integer;
     RETURN NEW;
 END $$;

@@ -126,7 +126,7 @@ BEGIN
     RETURN ARRAY(
         SELECT (SELECT origin.job FROM job_rows AS origin JOIN codes ON codes.code = origin.code
                 WHERE substr(origin.payload_hash, 1, 8) = substr(wish.payload_hash, 1, 8) AND origin.reusable = 1
-                  AND origin.status = 'completed' AND origin.finished_at >= now - wish.reuse_age
+                  AND origin.final_state = 1 AND origin.finished_at >= now - wish.reuse_age
                   AND origin.payload_hash = wish.payload_hash AND origin.org_id = wish.org_id
                   AND origin.analysis = wish.analysis AND codes.version = wish.reuse_version AND origin.result_expired_at IS NULL
                   AND EXISTS (SELECT 1 FROM result_rows AS final
@@ -155,7 +155,7 @@ BEGIN
         SELECT org_id, one.reuse_result, one.job, 'final', 1, schema_version, now, summary_json, payload, views
         FROM result_rows WHERE job = origins[place] AND result_kind = 'final';
         UPDATE job_rows SET status = 'completed', progress_percent = 100, result = one.reuse_result, finished_at = now, event_seq = 3,
-            kept = 3, estimated_seconds = NULL, updated_at = NULL, reused_from = origin.job_id, code = origin.code, reusable = NULL
+            kept = 3, final_state = 1, estimated_seconds = NULL, updated_at = NULL, reused_from = origin.job_id, code = origin.code, reusable = NULL
         WHERE job = one.job;
         -- The sources and attempts of the run whose result is reused: its own record may go first.
         INSERT INTO job_chunks (org_id, job_id, chunk_key, payload, created_at)

@@ -89,7 +89,7 @@ DECLARE
 BEGIN
     WITH ended AS (
         UPDATE job_rows AS jobs SET
-            status = 'completed', finished_at = now, updated_at = NULL, kept = 3, event_seq = event_seq + 1,
+            status = 'completed', final_state = 1, finished_at = now, updated_at = NULL, kept = 3, event_seq = event_seq + 1,
             worker_id = NULL, lease_expires_at = NULL, deadline_at = NULL, claim_id = NULL, next_attempt_at = NULL,
             progress_percent = 100, estimated_seconds = CASE WHEN imported_at IS NOT NULL THEN 0 END,
             attempt_started_at = nullif(attempt_started_at, started_at),
@@ -136,7 +136,7 @@ DECLARE
 BEGIN
     WITH ended AS (
         UPDATE job_rows AS jobs SET
-            status = CASE WHEN new.kind IN ('failed', 'canceled') THEN new.kind ELSE status END,
+            status = CASE WHEN new.kind IN ('failed', 'canceled') THEN new.kind ELSE status END, final_state = final_state_of(new.kind),
             updated_at = CASE WHEN new.kind NOT IN ('failed', 'canceled') THEN now END,
             event_seq = event_seq + CASE WHEN new.timed_out THEN 2 ELSE 1 END,
             worker_id = NULL, lease_expires_at = NULL, deadline_at = NULL, claim_id = NULL,

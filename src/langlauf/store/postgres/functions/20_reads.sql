@@ -132,7 +132,7 @@ SELECT one.views FROM job_results AS one WHERE one.org_id = org AND one.result =
 -- query: read_completed(wanted text, before_at bigint, before_id text, most integer)
 --   RETURNS TABLE (job_id text, result_id text, finished_at bigint, payload text)
 SELECT one.job_id, one.result_id, one.finished_at, one.payload FROM jobs AS one
-WHERE one.org_id = org AND one.status = 'completed' AND one.finished_at IS NOT NULL AND one.analysis = wanted
+WHERE one.org_id = org AND one.final_state = 1 AND one.finished_at IS NOT NULL AND one.analysis = wanted
   AND one.result_expired_at IS NULL
   AND one.finished_at <= before_at AND (one.finished_at, one.job) < (before_at, key_of(before_id))
 ORDER BY one.finished_at DESC, one.job DESC LIMIT most;

@@ -18,7 +18,7 @@ SELECT ended.status, few.counted FROM unnest('{completed, failed, canceled}'::te
 CROSS JOIN LATERAL (
     SELECT count(*) AS counted FROM (
         SELECT 1 FROM jobs AS one
-        WHERE one.org_id = org AND one.status = ended.status AND one.finished_at IS NOT NULL
+        WHERE one.org_id = org AND one.final_state = final_state_of(ended.status) AND one.finished_at IS NOT NULL
         ORDER BY one.finished_at DESC LIMIT most) AS newest_few) AS few;
 
 -- All jobs in a state if they are at most `most`, else NULL: few jobs need not be scanned for.
@@ -30,7 +30,7 @@ BEGIN
     IF state IN ('completed', 'failed', 'canceled') THEN
         found := ARRAY(
             SELECT one.job FROM job_rows AS one
-            WHERE one.org_id = org AND one.status = state AND one.finished_at IS NOT NULL
+            WHERE one.org_id = org AND one.final_state = final_state_of(state) AND one.finished_at IS NOT NULL
             ORDER BY one.finished_at DESC LIMIT most + 1);
     ELSIF state = 'queued' THEN
         found := ARRAY(
@@ -172,7 +172,7 @@ END $$;
 SELECT newest.* FROM (
     SELECT ended.* FROM unnest('{completed, failed}'::text[]) AS state (name) CROSS JOIN LATERAL (
         SELECT job.finished_at, message_id_of(job.job_id) COLLATE "C" AS message_id, job.job_id, job.read_at, false FROM jobs AS job
-        WHERE job.org_id = org AND job.status = state.name AND job.finished_at IS NOT NULL
+        WHERE job.org_id = org AND job.final_state = final_state_of(state.name) AND job.finished_at IS NOT NULL
           AND job.finished_at <= before_at AND job.finished_at > since
           AND (job.finished_at, message_id_of(job.job_id) COLLATE "C") < (before_at, before_id)
           AND (job.imported_at IS NULL OR job.imported_at < job.finished_at)
@@ -228,7 +228,7 @@ BEGIN
     INSERT INTO inbox_marks AS mark (org_id, read_until)
     SELECT org, least(until, now)
     WHERE until IS NOT NULL AND (
-        EXISTS (SELECT FROM jobs AS job WHERE job.org_id = org AND job.status = ANY ('{completed, failed}') AND job.finished_at IS NOT NULL)
+        EXISTS (SELECT FROM jobs AS job WHERE job.org_id = org AND job.final_state IN (1, 2) AND job.finished_at IS NOT NULL)
         OR EXISTS (SELECT FROM outbox AS one WHERE one.org_id = org AND one.channel = 'in_app'))
     ON CONFLICT (org_id) DO UPDATE SET read_until = excluded.read_until WHERE excluded.read_until > mark.read_until;
     GET DIAGNOSTICS more = ROW_COUNT;

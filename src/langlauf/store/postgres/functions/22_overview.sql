@@ -39,7 +39,7 @@ SELECT followed.org_id, concat_ws('.',
               ORDER BY input.queued_at DESC LIMIT 1), 0),
     (SELECT string_agg(coalesce((
          SELECT job.finished_at FROM jobs AS job
-         WHERE job.org_id = followed.org_id AND job.status = state.name AND job.finished_at IS NOT NULL
+         WHERE job.org_id = followed.org_id AND job.final_state = final_state_of(state.name) AND job.finished_at IS NOT NULL
          ORDER BY job.finished_at DESC LIMIT 1), 0)::text, '.' ORDER BY state.name)
      FROM unnest('{canceled, completed, failed}'::text[]) AS state (name)),
     (SELECT count(*) || '.' || coalesce(sum(job.event_seq), 0)
@@ -66,7 +66,7 @@ SELECT one.org_id, one.analysis, one.status, one.queued_at, one.started_at, one.
     CASE one.status WHEN 'failed' THEN one.job_id END
 FROM unnest('{completed, failed, canceled}'::text[]) AS state (name) CROSS JOIN LATERAL (
     SELECT * FROM jobs AS job
-    WHERE job.org_id = org AND job.status = state.name AND job.finished_at >= since
+    WHERE job.org_id = org AND job.final_state = final_state_of(state.name) AND job.finished_at >= since
     ORDER BY job.finished_at DESC LIMIT most) AS one
 ORDER BY one.finished_at DESC LIMIT most;
 

@@ -24,6 +24,8 @@ CREATE TABLE job_rows (
     paced_percent         smallint NOT NULL DEFAULT 0,
     -- what is left of an ended job: 1 its events, 2 a result, 3 both
     kept                  smallint NOT NULL DEFAULT 0,
+    -- its final state: 1 completed, 2 failed, 3 canceled, 0 none yet. For an index, as partials change `status`
+    final_state           smallint NOT NULL DEFAULT 0,
     job                   uuid    PRIMARY KEY,
     org_id                text COLLATE "C" NOT NULL,
     analysis              text COLLATE "C" NOT NULL,
@@ -100,16 +102,18 @@ CREATE TABLE job_rows (
     reused_from           text,
     -- Few and short, as every statement parses them.
     CONSTRAINT jobs_state_check CHECK (CASE status
-        WHEN 'queued' THEN attempt = 0 AND progress_percent < 100
+        WHEN 'queued' THEN attempt = 0 AND progress_percent < 100 AND final_state = 0
             AND num_nonnulls(started_at, finished_at, next_attempt_at, deadline_at, lease_expires_at, worker_id) = 0
-        WHEN 'completed' THEN progress_percent = 100 AND num_nonnulls(finished_at, result) = 2
+        WHEN 'completed' THEN progress_percent = 100 AND final_state = 1 AND num_nonnulls(finished_at, result) = 2
             AND num_nonnulls(next_attempt_at, deadline_at, lease_expires_at, worker_id) = 0
-        WHEN 'failed' THEN progress_percent < 100 AND num_nonnulls(finished_at, failed_at, error_code, error_message, retryable) = 5
+        WHEN 'failed' THEN progress_percent < 100 AND final_state = 2
+            AND num_nonnulls(finished_at, failed_at, error_code, error_message, retryable) = 5
             AND num_nonnulls(next_attempt_at, deadline_at, lease_expires_at, worker_id) = 0
-        WHEN 'canceled' THEN progress_percent < 100 AND num_nonnulls(finished_at, canceled_at, canceled_by, cancel_reason) = 4
+        WHEN 'canceled' THEN progress_percent < 100 AND final_state = 3
+            AND num_nonnulls(finished_at, canceled_at, canceled_by, cancel_reason) = 4
             AND num_nonnulls(next_attempt_at, deadline_at, lease_expires_at, worker_id) = 0
         ELSE (status = 'running' OR (status = 'partial' AND partial_count >= 1 AND result IS NOT NULL))
-            AND progress_percent < 100 AND finished_at IS NULL AND num_nonnulls(started_at, attempt_started_at) = 2
+            AND progress_percent < 100 AND final_state = 0 AND finished_at IS NULL AND num_nonnulls(started_at, attempt_started_at) = 2
             AND (num_nonnulls(deadline_at, lease_expires_at, worker_id) = 0
                 OR (num_nonnulls(deadline_at, lease_expires_at, worker_id) = 3 AND next_attempt_at IS NULL)) END),
     CONSTRAINT jobs_values_check CHECK (
@@ -121,9 +125,8 @@ CREATE TABLE job_rows (
     autovacuum_analyze_scale_factor = 0.05, autovacuum_analyze_threshold = 5000);
 
 -- An update that changes no indexed column is HOT. So no index has a column, nor a condition on one, that heartbeats, progress
--- and partials change; only the first partial changes `status`, which the index of ended jobs has. An index holds a job only
--- while it is needed: a job is in four of them at any time. Conditions keep the planner from using an index of orgs for lookups
--- by key while the table is empty.
+-- and partials change. An index holds a job only while it is needed: a job is in four of them at any time. Conditions keep the
+-- planner from using an index of orgs for lookups by key while the table is empty.
 CREATE INDEX idx_jobs_org_queued ON job_rows (org_id, queued_at) INCLUDE (kept) WHERE queued_at > 0;
 CREATE INDEX idx_jobs_lane_head ON job_rows (org_id, analysis, priority_class, ticket)
     WHERE started_at IS NULL AND finished_at IS NULL;
@@ -132,7 +135,7 @@ CREATE INDEX idx_jobs_duplicates ON job_rows (substr(payload_hash, 1, 8)) WHERE 
 CREATE INDEX idx_jobs_lane_due ON job_rows (
     org_id, analysis, (coalesce(last_retry_at >= attempt_started_at, false)::integer), next_attempt_at) WHERE next_attempt_at IS NOT NULL;
 CREATE INDEX idx_jobs_timeout_detection ON job_rows (deadline_at) WHERE deadline_at IS NOT NULL;
-CREATE INDEX idx_jobs_org_status_updated ON job_rows (org_id, status, finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX idx_jobs_org_status_updated ON job_rows (org_id, final_state, finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX idx_jobs_finished ON job_rows (kept, finished_at) WHERE finished_at IS NOT NULL;
 -- These hold few jobs.
 CREATE INDEX idx_jobs_failed ON job_rows (org_id, queued_at) WHERE failed_at IS NOT NULL;
@@ -142,7 +145,7 @@ CREATE INDEX idx_jobs_retry_of ON job_rows (retry_of COLLATE "C", org_id, queued
 CREATE INDEX idx_jobs_based_on ON job_rows (based_on COLLATE "C", org_id, queued_at) WHERE based_on IS NOT NULL;
 CREATE INDEX idx_jobs_held ON job_rows (org_id, held_at) WHERE held_at IS NOT NULL;
 CREATE INDEX idx_jobs_start_by ON job_rows (start_by) WHERE start_by > 0 AND started_at IS NULL AND finished_at IS NULL;
-CREATE INDEX idx_jobs_reusable ON job_rows (substr(payload_hash, 1, 8), finished_at) WHERE reusable = 1 AND status = 'completed';
+CREATE INDEX idx_jobs_reusable ON job_rows (substr(payload_hash, 1, 8), finished_at) WHERE reusable = 1 AND final_state = 1;
 CREATE INDEX idx_jobs_schedule ON job_rows (org_id, schedule, planned_at) WHERE schedule IS NOT NULL;
 CREATE INDEX idx_jobs_named ON job_rows (job) WHERE job_name IS NOT NULL;
 
