@@ -6,16 +6,15 @@ from typing import Any
 
 import pytest
 
-from langlauf.store.shared_sql import shared_queries
+from langlauf.store.shared_sql import Dialect, shared_queries
 from langlauf.store.sql import load_queries, parse_queries
 from langlauf.store.sqlite.connection import MEMORY, migrate, open_connection
 from langlauf.store.sqlite.engine import _FENCE
 
 PACKAGE = "langlauf.store.sqlite"
-#: Schedules are read as a whole when a program starts, and by `doctor`.
-SHARED = {
-    name: sql for name, sql in shared_queries("sqlite").items() if name not in {"code_schedules", "planned_analyses"}
-}
+#: Schedules are read as a whole when a program starts, and by `doctor`; metrics count what is to be sent.
+_WHOLE = {"code_schedules", "planned_analyses", "pending_deliveries"}
+SHARED = {name: sql for name, sql in shared_queries("sqlite").items() if name not in _WHOLE}
 READS = load_queries(PACKAGE, "reads.sql", "lists.sql")
 READS |= {name: sql for name, sql in SHARED.items() if name.startswith("read_")}
 MARKS = {name: sql for name, sql in load_queries(PACKAGE, "deliveries.sql").items() if name.startswith("mark_")}
@@ -69,6 +68,14 @@ def test_no_statement_of_a_jobs_life_scans_a_growing_table(name: str) -> None:
         made.add("notification")  # the name that the query gives to the view
     scans = [line for line in plan if line.startswith("SCAN ") and line.split()[1] not in made]
     assert [line for line in scans if not SMALL.match(line)] == FROM_THE_END.get(name, [])
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
+def test_shared_statements_are_whole_in_both_dialects(dialect: Dialect) -> None:
+    """Each word that the databases spell differently is filled in, and both have the same statements."""
+    found = shared_queries(dialect)
+    assert [name for name, sql in found.items() if not sql or "{" in sql] == []
+    assert found.keys() == shared_queries("sqlite").keys()
 
 
 def test_a_duplicate_is_looked_up_in_its_own_index() -> None:

@@ -4,11 +4,11 @@ A driver brings the calls: functions of the database, or queries and functions o
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, cast
 
 import msgspec
-from msgspec.structs import asdict, astuple
+from msgspec.structs import asdict
 
 from langlauf.clock import new_secret
 from langlauf.domain.access import ApiKey, HashedKey, KeyChanges
@@ -45,12 +45,6 @@ class StoreCalls(ABC):
     @abstractmethod
     async def _call_rows(self, change: str, /, **values: Any) -> list[Any]:
         """Make a change and return its rows."""
-
-
-def _columns(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> dict[str, list[Any]]:
-    """Return rows by column."""
-    listed = list(rows)
-    return {name: [row[place] for row in listed] for place, name in enumerate(names)}
 
 
 class RecordOwner(NamedTuple):
@@ -102,7 +96,7 @@ class AccessStore(StoreCalls):
 
     async def note_key_uses(self, uses: Mapping[str, Instant]) -> None:
         """Record when keys were used last."""
-        await self._call("note_key_uses", key_id=list(uses), at=list(uses.values()))
+        await self._call("note_key_uses", rows=json_text([{"key_id": key, "at": at} for key, at in uses.items()]))
 
     async def signing_secret(self, purpose: str) -> bytes:
         """Return the signing secret of a purpose: created at its first use, the same in every process from then on."""
@@ -172,7 +166,6 @@ class OrgStore(StoreCalls):
 
 
 _FIELDS = WorkerReport.__struct_fields__
-_CODE_COLUMNS = ("code", *CodeVersion.__struct_fields__)
 _ANALYSES = _FIELDS.index("analyses")
 _STOPPING = _FIELDS.index("stopping")
 
@@ -187,7 +180,7 @@ class WorkerStore(StoreCalls):
 
     async def save_codes(self, codes: Sequence[CodeVersion]) -> None:
         """Store which code a worker runs: before its first claim, and now and then, so that it is kept. Idempotent."""
-        await self._call("save_codes", **_columns(_CODE_COLUMNS, [(one.key, *astuple(one)) for one in codes]))
+        await self._call("save_codes", rows=json_text([{"code": one.key, **asdict(one)} for one in codes]))
 
     async def code(self, key: int) -> CodeVersion | None:
         """Return the code with this key."""
@@ -235,6 +228,9 @@ _BEGINNING = -(2**62)
 class DeliveryStore(StoreCalls):
     """The outbox and webhook endpoints. Each verb is one atomic change."""
 
+    #: the time of the store; None where its database has it
+    _now: Callable[[], Instant | None]
+
     async def add_endpoint(self, new: WebhookEndpoint) -> WebhookEndpoint | None:
         """Store an endpoint; None where the org has one for that URL already, or too many."""
         rows = await self._call_rows(
@@ -267,7 +263,8 @@ class DeliveryStore(StoreCalls):
         False where the job has ended, whose messages are written; None where the org has no such job.
         """
         values = {"org_id": org_id, "job_id": job_id, **asdict(wanted)}
-        return cast("bool | None", await self._call("subscribe", **values))
+        rows = await self._call_rows("subscribe", **values)
+        return bool(rows[0][0]) if rows else None
 
     @abstractmethod
     async def claim(self, request: DeliveryClaim) -> list[Delivery]:
@@ -285,9 +282,13 @@ class DeliveryStore(StoreCalls):
         values = asdict(request) | {"since": _BEGINNING if request.since is None else request.since}
         return int(await self._call("replay", **values))
 
-    @abstractmethod
     async def figures(self) -> DeliveryStatistics:
         """Return the state of deliveries over all orgs."""
+        pending = {channel: count for channel, count in await self._rows("pending_deliveries")}  # noqa: C416 - a row is no pair
+        [(_, oldest_due, paused, disabled)] = await self._rows("delivery_state", now=self._now())
+        return DeliveryStatistics(
+            pending=pending, oldest_due=oldest_due, paused_lanes=paused, disabled_endpoints=disabled
+        )
 
 
 class MailStore(StoreCalls):
@@ -343,12 +344,12 @@ class ScheduleStore(StoreCalls):
         """Return the schedules, by org and name, of which an earlier run than the planned one has not ended."""
         if not runs:
             return set()
-        columns = _columns(PlannedRun._fields, runs)
-        return {(org_id, name) for org_id, name in await self._rows("unfinished_runs", **columns)}
+        rows = json_text([run._asdict() for run in runs])
+        return {(org_id, name) for org_id, name in await self._rows("unfinished_runs", rows=rows)}
 
     async def advance(self, ends: Sequence[ScheduleEnd]) -> int:
         """Record what became of due runs, and when the next ones are; return how many were still due."""
-        return int(await self._call("advance_schedules", **_columns(ScheduleEnd.__struct_fields__, map(astuple, ends))))
+        return len(await self._call_rows("advance_schedules", rows=json_text(ends)))
 
     async def of_code(self) -> list[Schedule]:
         """Return the schedules that come with code."""

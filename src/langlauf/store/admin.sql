@@ -3,7 +3,8 @@
 -- `-- query:` begins a read and `-- change:` a write, with the types of PostgreSQL. The statements of a change run one after
 -- another in one transaction, at the time `:now`. It returns the rows or the value of the last one, or as a boolean whether that
 -- changed a row. `-- locks:` names what PostgreSQL locks until the end, because its writers are many. `{by:x}` names the index
--- for SQLite, `{each:x}` stands for the values of a list, and `{skip_locked}` leaves out what other transactions of PostgreSQL
+-- for SQLite, `{each:x}` and `{rows:x}` stand for the
+-- values of a list and for rows of JSON, and `{skip_locked}` leaves out what other transactions of PostgreSQL
 -- have locked.
 
 -- API keys, ended sessions and signing secrets. Their numbers are committed in order, so that a reader misses none.
@@ -36,6 +37,12 @@ FROM (SELECT key_id, (SELECT max(version) FROM api_keys) + row_number() OVER (OR
 WHERE api_keys.key_id = revoked.key_id;
 UPDATE api_keys SET name = '', last_used_at = NULL WHERE org_id = :org_id AND (name <> '' OR last_used_at IS NOT NULL);
 SELECT count(*) FROM api_keys WHERE org_id = :org_id;
+
+-- change: note_key_uses(rows json) RETURNS void
+-- locks: rows of api_keys WHERE key_id IN (SELECT given.key_id FROM {rows:key_id text}) ORDER BY key_id
+-- The latest use of each key.
+UPDATE api_keys SET last_used_at = given.at FROM {rows:key_id text, at bigint}
+WHERE api_keys.key_id = given.key_id AND (last_used_at IS NULL OR last_used_at < given.at);
 
 -- query: list_keys(org_id text) RETURNS SETOF key_views
 -- Of an org, or of all, oldest first.
@@ -90,6 +97,14 @@ FROM workers AS worker LEFT JOIN (
     FROM job_rows AS job {by:idx_jobs_timeout_detection} WHERE job.deadline_at > 0 GROUP BY job.worker_id
 ) AS held ON held.worker_id = worker.worker_id
 ORDER BY worker.started_at, worker.worker_id;
+
+-- change: save_codes(rows json) RETURNS void
+-- Which code a worker runs, and that it was seen now.
+INSERT INTO codes (code, {code_names}, seen_at)
+SELECT given.code, analysis, version, code_hash, package, langlauf, python, host, :now
+FROM {rows:code bigint, analysis text, version text, code_hash text, package text, langlauf text, python text, host text}
+WHERE true ORDER BY given.code
+ON CONFLICT (code) DO UPDATE SET seen_at = excluded.seen_at;
 
 -- query: find_code(code bigint) RETURNS SETOF codes
 SELECT * FROM codes WHERE code = :code;
@@ -164,6 +179,21 @@ DELETE FROM webhook_endpoints WHERE org_id = :org_id AND endpoint_id = :endpoint
 -- query: read_endpoints() RETURNS SETOF endpoint_views
 {endpoints} ORDER BY endpoint.created_at, endpoint.endpoint_id;
 
+-- change: subscribe(org_id text, job_id text, channel text, target text, lane text, language text) RETURNS TABLE (in_time boolean)
+-- locks: rows of job_rows WHERE org_id = :org_id AND job = key_of(:job_id)
+-- In place of the last one for that channel, and only while the job has not ended: the transaction of its end writes the messages.
+DELETE FROM job_wishes
+WHERE org_id = :org_id AND job_id = :job_id AND channel = :channel AND EXISTS (
+    SELECT 1 FROM jobs AS job WHERE job.org_id = :org_id AND {is_job:job} AND job.finished_at IS NULL);
+INSERT INTO job_wishes (org_id, job_id, channel, target, lane, language)
+SELECT job.org_id, job.job_id, :channel, :target, :lane, :language
+FROM jobs AS job WHERE job.org_id = :org_id AND {is_job:job} AND job.finished_at IS NULL;
+SELECT job.finished_at IS NULL FROM jobs AS job WHERE job.org_id = :org_id AND {is_job:job};
+
+-- query: pending_deliveries() RETURNS TABLE (channel text, pending bigint)
+SELECT channel, count(*) FROM outbox {by:idx_notifications_due}
+WHERE delivery_status = 'pending' AND channel <> 'in_app' AND lane IS NOT NULL GROUP BY channel;
+
 -- query: read_delivery_attempts(notification_id text, limit integer) RETURNS SETOF delivery_attempts
 SELECT org_id, notification_id, attempt, job_id, at, seconds, status, status_code, error, reply
 FROM delivery_attempts WHERE org_id = :org_id AND notification_id = :notification_id
@@ -217,7 +247,7 @@ SELECT coalesce({mail_refusal}, CASE
 -- committed sees it, and none starts a job later than that.
 
 -- change: pause_analysis(org_id text, analysis text, paused_until bigint, because text, paused_by text) RETURNS SETOF pauses
--- locks: row of lane_clock
+-- locks: rows of lane_clock
 -- Since when counts from the first of several requests, unless its time is over.
 INSERT INTO pauses (org_id, analysis, paused_at, paused_until, because, paused_by)
 VALUES (:org_id, :analysis, :now, :paused_until, :because, :paused_by)
@@ -227,7 +257,7 @@ ON CONFLICT (org_id, analysis) DO UPDATE SET
 SELECT {pause_names} FROM pauses WHERE org_id = :org_id AND analysis = :analysis;
 
 -- change: resume_analysis(org_id text, analysis text) RETURNS boolean
--- locks: row of lane_clock
+-- locks: rows of lane_clock
 -- One whose time is over held no more.
 DELETE FROM pauses WHERE org_id = :org_id AND analysis = :analysis AND paused_until <= :now;
 DELETE FROM pauses WHERE org_id = :org_id AND analysis = :analysis;
@@ -269,6 +299,23 @@ WITH due AS MATERIALIZED (
     ORDER BY next_run_at LIMIT :most {skip_locked})
 UPDATE schedules SET claimed_until = :now + :held FROM due WHERE org_id = due_org AND name = due_name
 RETURNING {schedule_names};
+
+-- change: advance_schedules(rows json) RETURNS SETOF text
+-- locks: rows of schedules WHERE (org_id, name) IN (SELECT given.org_id, given.name FROM {rows:org_id text, name text}) ORDER BY org_id, name
+-- Only from the planned time that was fired: another process may have been faster, or the schedule was changed.
+UPDATE schedules SET next_run_at = given.next_run_at, last_run_at = coalesce(given.last_run_at, schedules.last_run_at),
+    last_outcome = coalesce(given.outcome, last_outcome), last_job_id = coalesce(given.job_id, last_job_id), claimed_until = NULL
+FROM {rows:org_id text, name text, fired_at bigint, next_run_at bigint, last_run_at bigint, outcome text, job_id text}
+WHERE schedules.org_id = given.org_id AND schedules.name = given.name AND schedules.next_run_at = given.fired_at
+RETURNING schedules.name;
+
+-- query: unfinished_runs(rows json) RETURNS TABLE (org_id text, name text)
+-- Schedules of which an earlier run has not ended: the newest few of each are looked at.
+SELECT given.org_id, given.name FROM {rows:org_id text, name text, planned_at bigint}
+WHERE EXISTS (SELECT 1 FROM (
+    SELECT one.finished_at FROM job_rows AS one {by:idx_jobs_schedule}
+    WHERE {of_given_org:one} AND one.schedule = given.name AND one.planned_at < given.planned_at
+    ORDER BY one.planned_at DESC LIMIT 100) AS newest WHERE newest.finished_at IS NULL);
 
 -- change: remove_schedule(org_id text, name text) RETURNS boolean
 DELETE FROM schedules WHERE org_id = :org_id AND name = :name;

@@ -10,9 +10,23 @@ from langlauf.store.sql import COMMENT, fill_placeholders, put_in
 Dialect = Literal["sqlite", "postgres"]
 #: What the databases spell differently.
 _WORDS: dict[Dialect, dict[str, str]] = {
-    "sqlite": {"by": "INDEXED BY {0}", "each": "json_each(:{0}) AS given", "skip_locked": ""},
-    "postgres": {"by": "", "each": "unnest(:{0}) AS given (value)", "skip_locked": "FOR UPDATE SKIP LOCKED"},
+    "sqlite": {
+        "by": "INDEXED BY {0}",
+        "each": "json_each(:{0}) AS given",
+        "is_job": "{0}.job_id = :job_id",
+        "of_given_org": "{0}.org = (SELECT org FROM orgs WHERE org_id = given.org_id)",
+        "skip_locked": "",
+    },
+    "postgres": {
+        "by": "",
+        "each": "unnest(:{0}) AS given (value)",
+        "is_job": "{0}.job = key_of(:job_id)",
+        "of_given_org": "{0}.org_id = given.org_id",
+        "skip_locked": "FOR UPDATE SKIP LOCKED",
+    },
 }
+#: Rows that come as JSON, with the names and types of their columns.
+_ROWS = re.compile(r"\{rows:([^{}]+)\}")
 #: A value in a statement.
 NAMED = re.compile(r"(?<![:'\w]):([a-z][a-z0-9_]*)\b")
 _HEADER = re.compile(r"^-- (query|change|part): (.*\n(?:--   .*\n)*)", re.MULTILINE)
@@ -31,7 +45,7 @@ class SharedStatement(NamedTuple):
     returns: str
     steps: list[str]
     changes: bool
-    #: what PostgreSQL locks: a word, perhaps with the parameter that says whose, or `row of` a table with one row
+    #: what PostgreSQL locks: a word, perhaps with the parameter that says whose, or `rows of` a table
     lock: str | None
 
     @property
@@ -57,7 +71,8 @@ def shared_statements(dialect: Dialect) -> dict[str, SharedStatement]:
     pieces = _HEADER.split(text)[1:]
     parts = dict(_WORDS[dialect])
     found: dict[str, SharedStatement] = {}
-    for kind, header, body in zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True):
+    for kind, header, written in zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True):
+        body = _ROWS.sub(_json_rows if dialect == "sqlite" else r"json_to_recordset(:rows) AS given (\1)", written)
         sql = COMMENT.sub("", body).strip()
         if kind == "part":
             parts[header.strip()] = sql
@@ -67,6 +82,12 @@ def shared_statements(dialect: Dialect) -> dict[str, SharedStatement]:
         lock = _LOCK.search(body)
         found[name] = SharedStatement(name, parameters, returns, steps, kind == "change", lock and lock[1])
     return found
+
+
+def _json_rows(columns: re.Match[str]) -> str:
+    names = [column.split()[0] for column in columns[1].split(", ")]
+    values = ", ".join(f"value ->> '{name}' AS {name}" for name in names)
+    return f"(SELECT {values} FROM json_each(:rows)) AS given"  # noqa: S608 - names of ours
 
 
 def shared_queries(dialect: Dialect) -> dict[str, str]:

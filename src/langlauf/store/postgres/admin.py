@@ -25,11 +25,8 @@ from langlauf.store.shared_sql import shared_statements
 _OWN_NAMES = ("event_rows", "outbox")
 #: Functions that change something without a time. All others take it first.
 _WITHOUT_TIME = {one.name for one in shared_statements("postgres").values() if not one.timed} | {
-    "note_key_uses",
     "erase_jobs",
     "erase_rows",
-    "subscribe",
-    "advance_schedules",
 }
 #: Functions that fire schedules.
 _FIRING = frozenset({"next_planned", "claim_schedules", "advance_schedules"})

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from msgspec.structs import asdict
 
-from langlauf.domain.delivery import Delivery, DeliveryClaim, DeliveryReplay, DeliveryStatistics
+from langlauf.domain.delivery import Delivery, DeliveryClaim, DeliveryReplay
 from langlauf.domain.instant import Instant
 from langlauf.domain.mail import AddressMark
 from langlauf.store.admin import DeliveryStore, MailStore
@@ -19,6 +19,7 @@ class PostgresDeliveries(PostgresCalls, DeliveryStore):
 
     def __init__(self, pool: ReadPool, claims: DatabaseConnection, at: Callable[[], Instant | None]) -> None:
         super().__init__(pool, at)
+        self._now = at
         self._claims = claims
 
     def _runner(self, function: str) -> ReadPool | DatabaseConnection:
@@ -32,15 +33,6 @@ class PostgresDeliveries(PostgresCalls, DeliveryStore):
         if not all(map(storable, filter(None, (request.notification_id, request.endpoint_id)))):
             return 0
         return await super().replay(request)
-
-    async def figures(self) -> DeliveryStatistics:
-        [(channels, counts, oldest_due, paused, disabled)] = await self._pool.rows("delivery_figures", self._at())
-        return DeliveryStatistics(
-            pending=dict(zip(channels or (), counts or (), strict=True)),
-            oldest_due=oldest_due,
-            paused_lanes=paused,
-            disabled_endpoints=disabled,
-        )
 
 
 class PostgresMail(PostgresCalls, MailStore):

@@ -52,7 +52,7 @@ _QUERY = re.compile(r"^-- query: (.*\n(?:--   .*\n)*)((?s:.*?));\n", re.MULTILIN
 _SIGNATURE = re.compile(r"(\w+)\((.*?)\) RETURNS (.*)")
 #: The file of shared statements: behind the views, whose types they return.
 _SHARED = "04_shared"
-_ROW_OF = "row of "
+_ROWS_OF = "rows of "
 _PLPGSQL = re.compile(r"^(.*LANGUAGE plpgsql.*\bAS \$\$)$", re.MULTILINE)
 _ROLES = """
 SELECT rolname AS name, rolsuper OR rolbypassrls AS unrestricted,
@@ -128,9 +128,10 @@ def _shared_function(one: SharedStatement) -> str:
 
 def _lock(wanted: str, places: Mapping[str, str]) -> str:
     """Return the statement that takes a lock until the transaction ends."""
+    if wanted.startswith(_ROWS_OF):
+        rows = NAMED.sub(lambda value: places[value[1]], wanted.removeprefix(_ROWS_OF))
+        return f"PERFORM 1 FROM {rows} FOR NO KEY UPDATE"
     kind, _, whose = wanted.partition(" :")
-    if kind.startswith(_ROW_OF):
-        return f"PERFORM 1 FROM {kind.removeprefix(_ROW_OF)} FOR UPDATE"
     key = f"'langlauf {kind} ' || {places[whose]}" if whose else f"'langlauf {kind}'"
     return f"PERFORM pg_advisory_xact_lock(hashtextextended({key}, 0))"
 

@@ -1,6 +1,6 @@
 """Administrative tables in SQLite: API keys, ended sessions, signing secrets, orgs, workers, duties and schedules."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any, cast
 
 import msgspec
@@ -46,23 +46,12 @@ class SqliteCalls(StoreComponent, StoreCalls):
         return cast("list[Any]", await self._call(change, **values))
 
 
-def _by_row(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Return values by row that came by column."""
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-
 # -- access ------------------------------------------------------------------------------------------------------------
-
-
-def note_key_uses(tx: Transaction, **uses: Sequence[Any]) -> None:
-    """Record the latest use of each key."""
-    tx.run_many("note_key_use", _by_row(uses))
 
 
 class SqliteAccess(SqliteCalls, AccessStore):
     """API keys, ended sessions and signing secrets."""
 
-    changes = (note_key_uses,)
     keeps_cache = frozenset({"note_key_uses"})
 
 
@@ -137,15 +126,9 @@ def _quoted(name: str) -> str:
 # -- workers, duties and schedules -------------------------------------------------------------------------------------
 
 
-def save_codes(tx: Transaction, **codes: Sequence[Any]) -> None:
-    """Store which code a worker runs, and that it was seen now."""
-    tx.run_many("save_code", [{**one, "now": tx.now} for one in _by_row(codes)])
-
-
 class SqliteWorkers(SqliteCalls, WorkerStore):
     """Workers and their reports."""
 
-    changes = (save_codes,)
     keeps_cache = frozenset({"save_worker_report"})
 
 
@@ -155,12 +138,5 @@ class SqliteDuties(SqliteCalls, DutyStore):
     keeps_cache = frozenset({"record_duty"})
 
 
-def advance_schedules(tx: Transaction, **ends: Sequence[Any]) -> int:
-    """Record what became of due runs."""
-    return tx.run_many("advance_schedule", _by_row(ends))
-
-
 class SqliteSchedules(SqliteCalls, ScheduleStore):
     """Schedules of all orgs."""
-
-    changes = (advance_schedules,)

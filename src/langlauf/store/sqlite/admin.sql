@@ -1,8 +1,4 @@
--- What of keys and orgs PostgreSQL says in other words; the rest is in the `admin.sql` of both.
-
--- name: note_key_use
-UPDATE api_keys SET last_used_at = :at
-WHERE key_id = :key_id AND (last_used_at IS NULL OR last_used_at < :at)
+-- What of orgs PostgreSQL says in other words; the rest is in the `admin.sql` of both.
 
 -- name: owners
 -- The org of a job or a result by its id.

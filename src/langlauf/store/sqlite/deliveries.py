@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from langlauf.domain.delivery import MAIL_LANE, Delivery, DeliveryClaim, DeliveryStatistics
+from langlauf.domain.delivery import MAIL_LANE, Delivery, DeliveryClaim
 from langlauf.domain.instant import Instant, after
 from langlauf.store.admin import DeliveryStore, MailStore
 from langlauf.store.sql import delivery_from
@@ -111,17 +111,10 @@ def replay(tx: Transaction, org_id: str, notification_id: str | None, *, sent_to
     return tx.run_many("replay_one", [{**shared, "now": tx.now, "notification_id": one} for (one,) in found])
 
 
-def subscribe(tx: Transaction, org_id: str, job_id: str, **wanted: Any) -> bool | None:
-    """Add a subscription to a job that has not ended."""
-    if tx.run("subscribe", org_id=org_id, job_id=job_id, **wanted):
-        return True
-    return None if tx.view(org_id, job_id) is None else False
-
-
 class SqliteDeliveries(SqliteCalls, DeliveryStore):
     """Webhook endpoints and the outbox."""
 
-    changes = (subscribe, finish_delivery, replay)
+    changes = (finish_delivery, replay)
     keeps_cache = frozenset({"finish_delivery"})
 
     def __init__(
@@ -132,7 +125,7 @@ class SqliteDeliveries(SqliteCalls, DeliveryStore):
         now: Callable[[], Instant],
     ) -> None:
         super().__init__(read, write, queries)
-        self._now = now
+        self._now: Callable[[], Instant] = now
 
     async def claim(self, request: DeliveryClaim) -> list[Delivery]:
         now = self._now()
@@ -140,19 +133,6 @@ class SqliteDeliveries(SqliteCalls, DeliveryStore):
         if not any(lane.room(request, now) for lane in lanes):
             return []  # mostly nothing is due, and a read costs no write
         return await self._change(partial(claim, request=request), keeps_cache=True)
-
-    async def figures(self) -> DeliveryStatistics:
-        now = self._now()
-
-        def read(connection: apsw.Connection) -> DeliveryStatistics:
-            pending: list[Any] = connection.execute(self._queries["pending_deliveries"]).fetchall()
-            state: list[Any] = connection.execute(self._queries["delivery_state"], {"now": now}).fetchall()
-            [(_, oldest_due, paused, disabled)] = state
-            return DeliveryStatistics(
-                pending=dict(pending), oldest_due=oldest_due, paused_lanes=paused, disabled_endpoints=disabled
-            )
-
-        return await self._read(read)
 
     def _lanes(self, connection: apsw.Connection, now: Instant) -> list[_Lane]:
         rows: list[Row] = connection.execute(self._queries["due_lanes_out"], {"now": now}).fetchall()

@@ -166,17 +166,6 @@ WHERE org_id = :org_id AND notification_id = :notification_id AND channel <> 'in
 -- name: read_wishes
 SELECT channel, target, lane, language FROM job_wishes WHERE org_id = :org_id AND job_id = :job_id ORDER BY channel
 
--- name: subscribe
--- Only while the job has not ended: the transaction of its end writes the messages.
-INSERT INTO job_wishes (org_id, job_id, channel, target, lane, language)
-SELECT :org_id, :job_id, :channel, :target, :lane, :language
-WHERE EXISTS (SELECT 1 FROM jobs WHERE org_id = :org_id AND job_id = :job_id AND finished_at IS NULL)
-ON CONFLICT (job_id, channel) DO UPDATE SET target = excluded.target, lane = excluded.lane, language = excluded.language
-
--- name: pending_deliveries
-SELECT channel, count(*) FROM outbox INDEXED BY idx_notifications_due
-WHERE delivery_status = 'pending' AND channel <> 'in_app' AND lane IS NOT NULL GROUP BY channel
-
 -- name: delivery_state
 -- How many messages wait, since when the longest overdue of a lane that is not paused is due, and who gets nothing at present.
 SELECT (SELECT count(*) FROM outbox INDEXED BY idx_notifications_due

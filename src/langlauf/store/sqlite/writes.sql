@@ -221,10 +221,6 @@ WHERE deadline_at IS NOT NULL AND lease_expires_at > :now
 SELECT org, analysis FROM job_rows INDEXED BY idx_jobs_timeout_detection
 WHERE deadline_at IS NOT NULL AND lease_expires_at <= :now AND lease_expires_at > :oldest AND cancel_requested_at IS NULL
 
--- name: save_code
-INSERT INTO codes (code, {code_names}, seen_at) VALUES (:code, {code_named}, :now)
-ON CONFLICT (code) DO UPDATE SET seen_at = excluded.seen_at
-
 -- name: pauses
 SELECT org_id, analysis, paused_until FROM pauses
 

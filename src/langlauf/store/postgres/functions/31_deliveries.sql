@@ -195,27 +195,14 @@ BEGIN
     RETURN changed;
 END $$;
 
--- Delivery figures over all orgs.
-CREATE OR REPLACE FUNCTION delivery_figures(
-    at bigint, OUT channels text[], OUT counts bigint[], OUT oldest_due bigint, OUT paused bigint, OUT disabled bigint
-) LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    now CONSTANT bigint := moment(at);
-BEGIN
-    SELECT array_agg(kind.channel), array_agg(kind.counted) INTO channels, counts
-    FROM (SELECT channel, count(*) AS counted FROM outbox
-          WHERE delivery_status = 'pending' AND channel <> 'in_app' AND lane IS NOT NULL GROUP BY channel) AS kind;
-    -- A message in flight is due when its claim expires.
-    oldest_due := (SELECT min(look.due_at) FROM lanes_with_room(now, 1, 1) AS look);
-    paused := (SELECT count(*) FROM delivery_lanes WHERE paused_until > now);
-    disabled := (SELECT count(*) FROM webhook_endpoints WHERE disabled_at IS NOT NULL);
-END $$;
-
--- The same for `doctor`, with one count over all channels.
+-- How many messages wait, since when the longest overdue of a lane that is not paused is due, and who gets nothing at present. A
+-- message in flight is due when its claim expires.
 -- query: delivery_state(at bigint) RETURNS TABLE (pending bigint, oldest_due bigint, paused bigint, disabled bigint)
-SELECT (SELECT coalesce(sum(counted), 0)::bigint FROM unnest(figures.counts) AS counted), figures.oldest_due, figures.paused,
-    figures.disabled
-FROM delivery_figures(at) AS figures;
+SELECT (SELECT count(*) FROM outbox WHERE delivery_status = 'pending' AND channel <> 'in_app' AND lane IS NOT NULL),
+    (SELECT min(look.due_at) FROM lanes_with_room(seen.now, 1, 1) AS look),
+    (SELECT count(*) FROM delivery_lanes WHERE paused_until > seen.now),
+    (SELECT count(*) FROM webhook_endpoints WHERE disabled_at IS NOT NULL)
+FROM moment(at) AS seen (now);
 
 -- Outgoing messages of an org, newest first, by job, endpoint or state. Unsent ones are few: those of an endpoint are found by
 -- state.
@@ -255,24 +242,3 @@ END $$;
 SELECT found.* FROM (
     SELECT * FROM outbox AS one WHERE one.org_id = org AND one.notification_id = message OFFSET 0) AS found
 WHERE found.channel <> 'in_app';
-
--- Adds a subscription to a job, in place of its last one for that channel. False if the job has ended, NULL if there is none. The
--- lock excludes a concurrent end, which writes the messages.
-CREATE OR REPLACE FUNCTION subscribe(org text, id text, way text, receiver text, its_lane text, its_language text) RETURNS boolean
-LANGUAGE plpgsql AS $$
-DECLARE
-    found_job record;
-BEGIN
-    SELECT coalesce(job_name, job::text) AS job_id, finished_at INTO found_job FROM job_rows
-    WHERE org_id = org AND job = key_of(id) FOR NO KEY UPDATE;
-    IF NOT FOUND THEN
-        RETURN NULL;
-    ELSIF found_job.finished_at IS NOT NULL THEN
-        RETURN false;
-    END IF;
-    INSERT INTO job_wishes (org_id, job_id, channel, target, lane, language)
-    VALUES (org, found_job.job_id, way, receiver, its_lane, its_language)
-    ON CONFLICT (job_id, channel, org_id) DO UPDATE
-    SET target = excluded.target, lane = excluded.lane, language = excluded.language;
-    RETURN true;
-END $$;

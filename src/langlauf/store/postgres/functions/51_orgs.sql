@@ -1,3 +1,10 @@
+-- The org of a job or a result by its id; two rows if the id is ambiguous.
+-- query: owners(kind text, wanted text) RETURNS TABLE (org_id text, job_id text)
+SELECT one.org_id, one.job_id FROM jobs AS one WHERE kind = 'job' AND one.job = key_of(wanted)
+UNION ALL
+SELECT one.org_id, one.job_id FROM job_results AS one WHERE kind <> 'job' AND one.result = key_of(wanted)
+LIMIT 2;
+
 -- Tables with rows of orgs, or of jobs, by the catalog.
 CREATE OR REPLACE FUNCTION tables_of_orgs(column_too text) RETURNS text[] LANGUAGE sql STABLE AS $$
     SELECT array_agg(relname::text ORDER BY relname) FROM pg_class AS class
