@@ -351,31 +351,19 @@ SELECT org_id, job_id, 'notification ' || notification_id, last_error FROM outbo
 WHERE last_error IS NOT NULL AND channel <> 'in_app'
 
 -- name: lane_counts
-SELECT org_id, CAST(NULL AS text), 'lane ' || analysis || ' counts ' || sum(counted) || ', waiting are ' || sum(waits) FROM (
-    SELECT org_id, analysis, waiting AS counted, 0 AS waits FROM lanes
-    UNION ALL
-    SELECT org_id, analysis, 0, count(*) FROM jobs
-    WHERE started_at IS NULL AND finished_at IS NULL AND ticket >= 0 GROUP BY org_id, analysis) AS lane
-GROUP BY org_id, analysis HAVING sum(counted) <> sum(waits)
-UNION ALL
-SELECT org_id, CAST(NULL AS text), 'lane ' || analysis || ' counts ' || sum(counted) || ' scheduled, there are ' || sum(waits) FROM (
-    SELECT org_id, analysis, scheduled AS counted, 0 AS waits FROM lanes
-    UNION ALL
-    SELECT org_id, analysis, 0, count(*) FROM jobs
-    WHERE started_at IS NULL AND finished_at IS NULL AND ticket < 0 GROUP BY org_id, analysis) AS lane
-GROUP BY org_id, analysis HAVING sum(counted) <> sum(waits)
-UNION ALL
-SELECT CAST(NULL AS text), CAST(NULL AS text), analysis || ' counts ' || sum(counted) || ' scheduled, its lanes ' || sum(lane) FROM (
-    SELECT analysis, scheduled AS counted, 0 AS lane FROM waiting_counts
-    UNION ALL
-    SELECT analysis, 0, scheduled FROM lanes) AS counts
-GROUP BY analysis HAVING sum(counted) <> sum(lane)
-UNION ALL
-SELECT CAST(NULL AS text), CAST(NULL AS text), analysis || ' counts ' || sum(counted) || ', its lanes ' || sum(lane) FROM (
-    SELECT analysis, waiting AS counted, 0 AS lane FROM waiting_counts
-    UNION ALL
-    SELECT analysis, 0, waiting FROM lanes) AS counts
-GROUP BY analysis HAVING sum(counted) <> sum(lane)
+-- A lane counts its jobs in line and those that wait for their time, and an analysis what its lanes count.
+SELECT org_id, CAST(NULL AS text), CASE WHEN org_id IS NULL THEN '' ELSE 'lane ' END
+    || analysis || ' counts ' || sum(counted) || ' ' || kind || ', there are ' || sum(there)
+FROM (
+    SELECT org_id, analysis, 'waiting' AS kind, waiting AS counted, 0 AS there FROM lanes
+    UNION ALL SELECT org_id, analysis, 'scheduled', scheduled, 0 FROM lanes
+    UNION ALL SELECT org_id, analysis, CASE WHEN ticket >= 0 THEN 'waiting' ELSE 'scheduled' END, 0, 1 FROM jobs
+    WHERE started_at IS NULL AND finished_at IS NULL
+    UNION ALL SELECT NULL, analysis, 'waiting', waiting, 0 FROM waiting_counts
+    UNION ALL SELECT NULL, analysis, 'scheduled', scheduled, 0 FROM waiting_counts
+    UNION ALL SELECT NULL, analysis, 'waiting', 0, waiting FROM lanes
+    UNION ALL SELECT NULL, analysis, 'scheduled', 0, scheduled FROM lanes) AS counts
+GROUP BY org_id, analysis, kind HAVING sum(counted) <> sum(there)
 
 -- name: lane_due
 -- A lane may be looked at too early. One that is looked at too late, or not at all, would leave a job lying for ever.
