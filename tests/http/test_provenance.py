@@ -8,12 +8,13 @@ import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from langlauf import Job, Langlauf, TransientError
 from langlauf.domain.provenance import CodeVersion
+from langlauf.store.sqlite.batch import Change
 from langlauf.worker import worker
 from tests.http.test_errors import assert_problem
 from tests.support.live import Live, live
@@ -164,7 +165,11 @@ def test_a_worker_says_again_which_code_it_runs(tmp_path: Path, monkeypatch: pyt
         assert server.app.runtime is not None
         workers: Any = server.app.runtime.store.workers
         key = CodeVersion(**known).key
-        assert server.run(workers._change(lambda tx: tx.run("prune_code", code=key, before=2**62))) == 1
+
+        async def forget() -> int:
+            return cast("int", await workers._write(Change(lambda tx: tx.run("prune_code", code=key, before=2**62))))
+
+        assert server.run(forget()) == 1
         deadline = time.monotonic() + 60
         while _provenance(server, first["result_id"])["code"] != known:
             assert time.monotonic() < deadline

@@ -40,11 +40,7 @@ class StoreCalls(ABC):
 
     @abstractmethod
     async def _call(self, change: str, /, **values: Any) -> Any:
-        """Make a change at the time of the store, in one transaction, and return its value."""
-
-    @abstractmethod
-    async def _call_rows(self, change: str, /, **values: Any) -> list[Any]:
-        """Make a change and return its rows."""
+        """Make a change at the time of the store, in one transaction, and return its value or its rows."""
 
 
 class RecordOwner(NamedTuple):
@@ -68,7 +64,7 @@ class AccessStore(StoreCalls):
     async def create_key(self, new: HashedKey) -> ApiKey | None:
         """Store a key, created at the store's time; None where its id is taken."""
         key = new.key
-        rows = await self._call_rows(
+        rows = await self._call(
             "create_key",
             key_id=key.key_id,
             org_id=key.org_id,
@@ -81,7 +77,7 @@ class AccessStore(StoreCalls):
 
     async def revoke_key(self, key_id: str, *, org_id: str | None) -> ApiKey | None:
         """Revoke a key, of this org where one is given. Idempotent; None where there is no such key."""
-        rows = await self._call_rows("revoke_key", key_id=key_id, org_id=org_id)
+        rows = await self._call("revoke_key", key_id=key_id, org_id=org_id)
         return key_from(rows[0]) if rows else None
 
     async def keys(self, org_id: str | None) -> list[ApiKey]:
@@ -233,7 +229,7 @@ class DeliveryStore(StoreCalls):
 
     async def add_endpoint(self, new: WebhookEndpoint) -> WebhookEndpoint | None:
         """Store an endpoint; None where the org has one for that URL already, or too many."""
-        rows = await self._call_rows(
+        rows = await self._call(
             "add_endpoint",
             org_id=new.org_id,
             endpoint_id=new.endpoint_id,
@@ -250,7 +246,7 @@ class DeliveryStore(StoreCalls):
         values = asdict(change) | {"subjects": subjects, "reason": change.reason or "switched off"}
         rotate_seconds = values.pop("rotate_seconds")
         values["overlap"] = None if rotate_seconds is None else after(0, rotate_seconds)
-        rows = await self._call_rows("change_endpoint", **values)
+        rows = await self._call("change_endpoint", **values)
         return endpoint_from(rows[0]) if rows else None
 
     async def remove_endpoint(self, org_id: str, endpoint_id: str) -> bool:
@@ -263,7 +259,7 @@ class DeliveryStore(StoreCalls):
         False where the job has ended, whose messages are written; None where the org has no such job.
         """
         values = {"org_id": org_id, "job_id": job_id, **asdict(wanted)}
-        rows = await self._call_rows("subscribe", **values)
+        rows = await self._call("subscribe", **values)
         return bool(rows[0][0]) if rows else None
 
     @abstractmethod
@@ -338,7 +334,7 @@ class ScheduleStore(StoreCalls):
     async def claim_due(self, analyses: Sequence[str], *, seconds: float, most: int) -> list[Schedule]:
         """Return due schedules of these analyses, and keep other processes from them for so many seconds."""
         values = {"analyses": list(analyses), "held": after(0, seconds), "most": most}
-        return [schedule_from(row) for row in await self._call_rows("claim_schedules", **values)]
+        return [schedule_from(row) for row in await self._call("claim_schedules", **values)]
 
     async def unfinished(self, runs: Sequence[PlannedRun]) -> set[tuple[str, str]]:
         """Return the schedules, by org and name, of which an earlier run than the planned one has not ended."""
@@ -349,7 +345,7 @@ class ScheduleStore(StoreCalls):
 
     async def advance(self, ends: Sequence[ScheduleEnd]) -> int:
         """Record what became of due runs, and when the next ones are; return how many were still due."""
-        return len(await self._call_rows("advance_schedules", rows=json_text(ends)))
+        return len(await self._call("advance_schedules", rows=json_text(ends)))
 
     async def of_code(self) -> list[Schedule]:
         """Return the schedules that come with code."""

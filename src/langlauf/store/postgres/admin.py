@@ -23,11 +23,9 @@ from langlauf.store.shared_sql import shared_statements
 
 #: Tables whose public name is another one.
 _OWN_NAMES = ("event_rows", "outbox")
-#: Functions that change something without a time. All others take it first.
-_WITHOUT_TIME = {one.name for one in shared_statements("postgres").values() if not one.timed} | {
-    "erase_jobs",
-    "erase_rows",
-}
+_SHARED = shared_statements("postgres")
+#: Functions that change something without a time, beside the shared ones. All others take it first.
+_WITHOUT_TIME = frozenset({"erase_jobs", "erase_rows"})
 #: Functions that fire schedules.
 _FIRING = frozenset({"next_planned", "claim_schedules", "advance_schedules"})
 
@@ -50,17 +48,17 @@ class PostgresCalls(PooledStore, StoreCalls):
         return await self._runner(query).rows(query, *_stored(values))
 
     async def _call(self, change: str, /, **values: Any) -> Any:
-        return await self._runner(change).call(change, *self._timed(change, values))
-
-    async def _call_rows(self, change: str, /, **values: Any) -> list[Any]:
-        return await self._runner(change).rows(change, *self._timed(change, values))
+        runner = self._runner(change)
+        run = runner.rows if change in _SHARED and _SHARED[change].gives_rows else runner.call
+        return await run(change, *self._timed(change, values))
 
     def _runner(self, function: str) -> ReadPool | DatabaseConnection:  # noqa: ARG002 - drivers of some functions differ
         return self._pool
 
     def _timed(self, change: str, values: Mapping[str, Any]) -> Iterator[Any]:
         """Return the values of a change, behind its time."""
-        return _stored(values if change in _WITHOUT_TIME else {"now": self._at(), **values})
+        timed = _SHARED[change].timed if change in _SHARED else change not in _WITHOUT_TIME
+        return _stored({"now": self._at(), **values} if timed else values)
 
 
 def _stored(values: Mapping[str, Any]) -> Iterator[Any]:

@@ -22,11 +22,8 @@ class PostgresDeliveries(PostgresCalls, DeliveryStore):
         self._now = at
         self._claims = claims
 
-    def _runner(self, function: str) -> ReadPool | DatabaseConnection:
-        return self._claims if function == "claim_deliveries" else self._pool
-
     async def claim(self, request: DeliveryClaim) -> list[Delivery]:
-        rows = await self._call_rows("claim_deliveries", **asdict(request))
+        rows = await self._claims.rows("claim_deliveries", *self._timed("claim_deliveries", asdict(request)))
         return [delivery_from(columns, failures) for *columns, failures in rows]
 
     async def replay(self, request: DeliveryReplay) -> int:

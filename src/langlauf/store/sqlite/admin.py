@@ -1,6 +1,6 @@
 """Administrative tables in SQLite: API keys, ended sessions, signing secrets, orgs, workers, duties and schedules."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 
 import msgspec
@@ -16,11 +16,12 @@ from langlauf.store.admin import (
     WorkerStore,
 )
 from langlauf.store.sql import json_text
-from langlauf.store.sqlite.batch import StoreComponent
+from langlauf.store.sqlite.batch import Change
+from langlauf.store.sqlite.connection import RunRead
 from langlauf.store.sqlite.transaction import Transaction
 
 
-class SqliteCalls(StoreComponent, StoreCalls):
+class SqliteCalls(StoreCalls):
     """Runs changes as functions of this program, or as statements that both databases share."""
 
     #: functions by name; what is not here is a shared statement
@@ -28,22 +29,22 @@ class SqliteCalls(StoreComponent, StoreCalls):
     #: changes after which the writer's cache still holds
     keeps_cache: frozenset[str] = frozenset()
 
+    def __init__(self, read: RunRead, write: Callable[[Any], Awaitable[Any]], queries: Mapping[str, str]) -> None:
+        self._read = read
+        self._write = write
+        self._queries = queries
+
     async def _rows(self, query: str, /, **values: Any) -> list[Any]:
         listed = {name: json_text(value) if isinstance(value, list) else value for name, value in values.items()}
-        return await super()._rows(query, **listed)
+        return await self._read(lambda connection: connection.execute(self._queries[query], listed).fetchall())
 
     async def _call(self, change: str, /, **values: Any) -> Any:
         own = next((one for one in self.changes if one.__name__ == change), None)
-        org_id = values.get("org_id")
-        one_org = org_id if isinstance(org_id, str) else None  # changes of many rows come by column
 
         def run(tx: Transaction) -> Any:
             return tx.change(change, **values) if own is None else own(tx, **values)
 
-        return await self._change(run, one_org, keeps_cache=change in self.keeps_cache)
-
-    async def _call_rows(self, change: str, /, **values: Any) -> list[Any]:
-        return cast("list[Any]", await self._call(change, **values))
+        return await self._write(Change(run, values.get("org_id"), keeps_cache=change in self.keeps_cache))
 
 
 # -- access ------------------------------------------------------------------------------------------------------------

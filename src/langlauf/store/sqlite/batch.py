@@ -1,9 +1,8 @@
 """A batch of writes in one transaction: operations of one kind are written together."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
-import apsw
 import msgspec
 from msgspec import structs
 
@@ -16,8 +15,7 @@ from langlauf.store.group_commit import LARGE_PAYLOAD, Recording, payload_length
 from langlauf.store.retention import RetireBatch
 from langlauf.store.sql import pause_from
 from langlauf.store.sqlite import claim, end, record, retention, submit
-from langlauf.store.sqlite.connection import RunRead
-from langlauf.store.sqlite.transaction import Row, Transaction
+from langlauf.store.sqlite.transaction import Transaction
 
 T = TypeVar("T")
 
@@ -142,23 +140,3 @@ def order_of(batch: Sequence[Any]) -> tuple[list[list[int]], list[int]]:
         kind = type(operation)
         (claims if kind is ClaimRequest else sets.get(kind, others)).append(place)
     return [places for places in sets.values() if places], others + claims
-
-
-class StoreComponent:
-    """A part of the store: runs its queries by name, and its changes as operations of a batch."""
-
-    def __init__(self, read: RunRead, write: Callable[[Any], Awaitable[Any]], queries: Mapping[str, str]) -> None:
-        self._read = read
-        self._write = write
-        self._queries = queries
-
-    async def _rows(self, query: str, /, **values: Any) -> list[Row]:
-        def read(connection: apsw.Connection) -> list[Row]:
-            return connection.execute(self._queries[query], values).fetchall()
-
-        return await self._read(read)
-
-    async def _change(
-        self, change: Callable[[Transaction], T], org_id: str | None = None, *, keeps_cache: bool = False
-    ) -> T:
-        return cast("T", await self._write(Change(change, org_id, keeps_cache)))

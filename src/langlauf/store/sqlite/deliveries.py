@@ -2,10 +2,7 @@
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
-from typing import Any, NamedTuple
-
-import apsw
+from typing import Any, NamedTuple, cast
 
 from langlauf.domain.delivery import MAIL_LANE, Delivery, DeliveryClaim
 from langlauf.domain.instant import Instant, after
@@ -13,7 +10,7 @@ from langlauf.store.admin import DeliveryStore, MailStore
 from langlauf.store.sql import delivery_from
 from langlauf.store.sqlite.admin import SqliteCalls
 from langlauf.store.sqlite.connection import RunRead
-from langlauf.store.sqlite.transaction import Row, Transaction
+from langlauf.store.sqlite.transaction import Transaction
 
 
 class _Lane(NamedTuple):
@@ -114,8 +111,8 @@ def replay(tx: Transaction, org_id: str, notification_id: str | None, *, sent_to
 class SqliteDeliveries(SqliteCalls, DeliveryStore):
     """Webhook endpoints and the outbox."""
 
-    changes = (finish_delivery, replay)
-    keeps_cache = frozenset({"finish_delivery"})
+    changes = (claim, finish_delivery, replay)
+    keeps_cache = frozenset({"claim", "finish_delivery"})
 
     def __init__(
         self,
@@ -129,14 +126,10 @@ class SqliteDeliveries(SqliteCalls, DeliveryStore):
 
     async def claim(self, request: DeliveryClaim) -> list[Delivery]:
         now = self._now()
-        lanes = await self._read(lambda connection: self._lanes(connection, now))
+        lanes = [_Lane(*row) for row in await self._rows("due_lanes_out", now=now)]
         if not any(lane.room(request, now) for lane in lanes):
             return []  # mostly nothing is due, and a read costs no write
-        return await self._change(partial(claim, request=request), keeps_cache=True)
-
-    def _lanes(self, connection: apsw.Connection, now: Instant) -> list[_Lane]:
-        rows: list[Row] = connection.execute(self._queries["due_lanes_out"], {"now": now}).fetchall()
-        return [_Lane(*row) for row in rows]
+        return cast("list[Delivery]", await self._call("claim", request=request))
 
 
 class SqliteMail(SqliteCalls, MailStore):
