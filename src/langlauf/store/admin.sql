@@ -39,7 +39,7 @@ UPDATE api_keys SET name = '', last_used_at = NULL WHERE org_id = :org_id AND (n
 SELECT count(*) FROM api_keys WHERE org_id = :org_id;
 
 -- change: note_key_uses(rows json) RETURNS void
--- locks: rows of api_keys WHERE key_id IN (SELECT given.key_id FROM {rows:key_id text}) ORDER BY key_id
+-- locks: rows of api_keys JOIN {rows:key_id text} USING (key_id) ORDER BY key_id
 -- The latest use of each key.
 UPDATE api_keys SET last_used_at = given.at FROM {rows:key_id text, at bigint}
 WHERE api_keys.key_id = given.key_id AND (last_used_at IS NULL OR last_used_at < given.at);
@@ -301,7 +301,7 @@ UPDATE schedules SET claimed_until = :now + :held FROM due WHERE org_id = due_or
 RETURNING {schedule_names};
 
 -- change: advance_schedules(rows json) RETURNS SETOF text
--- locks: rows of schedules WHERE (org_id, name) IN (SELECT given.org_id, given.name FROM {rows:org_id text, name text}) ORDER BY org_id, name
+-- locks: rows of schedules JOIN {rows:org_id text, name text} USING (org_id, name) ORDER BY org_id, name
 -- Only from the planned time that was fired: another process may have been faster, or the schedule was changed.
 UPDATE schedules SET next_run_at = given.next_run_at, last_run_at = coalesce(given.last_run_at, schedules.last_run_at),
     last_outcome = coalesce(given.outcome, last_outcome), last_job_id = coalesce(given.job_id, last_job_id), claimed_until = NULL

@@ -130,7 +130,7 @@ def _lock(wanted: str, places: Mapping[str, str]) -> str:
     """Return the statement that takes a lock until the transaction ends."""
     if wanted.startswith(_ROWS_OF):
         rows = NAMED.sub(lambda value: places[value[1]], wanted.removeprefix(_ROWS_OF))
-        return f"PERFORM 1 FROM {rows} FOR NO KEY UPDATE"
+        return f"PERFORM 1 FROM {rows} FOR NO KEY UPDATE OF {rows.partition(' ')[0]}"
     kind, _, whose = wanted.partition(" :")
     key = f"'langlauf {kind} ' || {places[whose]}" if whose else f"'langlauf {kind}'"
     return f"PERFORM pg_advisory_xact_lock(hashtextextended({key}, 0))"
