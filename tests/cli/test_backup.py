@@ -16,10 +16,11 @@ from click.testing import CliRunner, Result
 
 from langlauf.cli.main import main
 from langlauf.client import Client, ClientError
-from langlauf.store.sqlite.snapshot import check_file, verify_file
+from langlauf.store.sqlite.snapshot import check_file
 from langlauf.store.tools import backup
 from tests.support.server import command, environment, serving
 from tests.support.stores import JobFactory, SetClock, query, with_store
+from tests.support.verified_file import verify_file
 
 _CLIENTS = 3
 _FORKED = multiprocessing.get_context("fork")

@@ -15,11 +15,11 @@ from langlauf.compat.v1_records import UNNAMED
 from langlauf.domain.job import payload_hash
 from langlauf.hints import Hints
 from langlauf.settings import load_settings
-from langlauf.store.sqlite.snapshot import verify_file
 from langlauf.store.tools.drivers import copy_store
 from langlauf.store.tools.location import SqliteLocation
 from tests.support.stores import JobFactory, SetClock, query
 from tests.support.v1_store import FULL, earlier_store
+from tests.support.verified_file import verify_file
 
 COMMANDS = [
     ("migrate", "--store"),

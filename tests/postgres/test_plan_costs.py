@@ -103,6 +103,7 @@ CALLS = {
     "make_lane_due": f"{2**62}, 'org-a', 'e0'",
     "replay": "NULL, 'org-a', NULL, 'e0', 0, false, 20",
     "change_endpoint": "NULL, 'org-a', 'e0', 'other', NULL, NULL, 'why', NULL",
+    "subscribe": "'org-a', 'j7', 'email', 'who@mail.example', 'mail', NULL",
     "read_mail_marks": "'org-a', 'who@mail.example'",
     "admit_mail": "NULL, 'org-a', 'j7sent', 1, 'who@mail.example', true, false, 10, 0, 10, 0",
     "read_endpoints": "'org-a'",

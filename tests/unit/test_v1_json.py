@@ -16,11 +16,12 @@ from langlauf.domain.errors import StoreError
 from langlauf.domain.instant import from_text, to_text
 from langlauf.domain.result import RetentionPolicy
 from langlauf.store.sqlite.driver import SqliteStore
-from langlauf.store.sqlite.snapshot import put_rows, verify_file
+from langlauf.store.sqlite.snapshot import put_rows
 from langlauf.store.tools.location import SqliteLocation
 from langlauf.store.tools.store_copy import Row, Table
 from tests.support.stores import DAY, JobFactory, SetClock, play, query
 from tests.support.v1_store import FULL, NOON, Document, bring, earlier_store
+from tests.support.verified_file import verify_file
 
 
 def export(path: Path) -> Document:

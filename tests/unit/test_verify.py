@@ -13,12 +13,13 @@ from langlauf.domain.redact import redact_json
 from langlauf.domain.result import RetentionPolicy
 from langlauf.domain.state import Status
 from langlauf.store.protocol import Store
-from langlauf.store.sqlite.snapshot import check_file, verify_file
+from langlauf.store.sqlite.snapshot import check_file
 from langlauf.store.tools.verify import RULES
 from tests.support.broken_store import Breakable, breakable
 from tests.support.outbox import told
 from tests.support.store_kinds import store_under_test
 from tests.support.stores import DAY, JobFactory, SetClock, query, with_store
+from tests.support.verified_file import verify_file
 
 Sound = tuple[Path, dict[str, str], int]
 

@@ -13,8 +13,8 @@ from langlauf.auth.caller import internal_caller
 from langlauf.bootstrap import Runtime
 from langlauf.store.group_commit import Recording
 from langlauf.store.sqlite.driver import SqliteStore
-from langlauf.store.sqlite.snapshot import verify_file
 from tests.support.running_app import ORG, done, result, run
+from tests.support.verified_file import verify_file
 
 
 async def _events(runtime: Runtime, job_id: str) -> list[tuple[str, str]]:

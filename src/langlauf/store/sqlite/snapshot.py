@@ -116,11 +116,6 @@ def sound_snapshot_of(path: str, *, unfinished: bool = False) -> Iterator[Sqlite
         raise StoreUnavailable(f"the store {path} cannot be read: {error}") from error
 
 
-def verify_file(path: str) -> list[Violation]:
-    """Return the violations in the file without warnings; raise `StoreError` where it cannot be checked."""
-    return [found for found in check_file(path) if not found.warning]
-
-
 def check_file(
     path: str,
     *,
