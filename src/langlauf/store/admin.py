@@ -77,6 +77,9 @@ class AccessStore(StoreCalls):
 
     async def revoke_key(self, key_id: str, *, org_id: str | None) -> ApiKey | None:
         """Revoke a key, of this org where one is given. Idempotent; None where there is no such key."""
+        # Looked for first: nothing is written about the key of another org, nor about one that does not exist.
+        if not await self._rows("find_key", key_id=key_id, org_id=org_id):
+            return None
         rows = await self._call("revoke_key", key_id=key_id, org_id=org_id)
         return key_from(rows[0]) if rows else None
 

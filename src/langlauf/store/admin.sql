@@ -20,9 +20,12 @@ ON CONFLICT (key_id) DO NOTHING;
 SELECT {key_columns} FROM api_keys AS key
 WHERE key.key_id = :key_id AND key.org_id = :org_id AND key.secret_hash = :secret_hash;
 
+-- query: find_key(key_id text, org_id text) RETURNS SETOF key_views
+-- With an org, only a key of that org.
+SELECT {key_columns} FROM api_keys AS key WHERE key.key_id = :key_id AND (:org_id IS NULL OR key.org_id = :org_id);
+
 -- change: revoke_key(key_id text, org_id text) RETURNS SETOF key_views
 -- locks: api_keys
--- With an org, only a key of that org.
 UPDATE api_keys SET revoked_at = :now, version = (SELECT max(version) + 1 FROM api_keys)
 WHERE key_id = :key_id AND (:org_id IS NULL OR org_id = :org_id) AND revoked_at IS NULL;
 SELECT {key_columns} FROM api_keys AS key WHERE key.key_id = :key_id AND (:org_id IS NULL OR key.org_id = :org_id);
