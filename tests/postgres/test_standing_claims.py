@@ -71,7 +71,7 @@ def test_a_claim_asks_only_where_a_job_may_have_come() -> None:
                     await asyncio.sleep(0)
                 await accept(store, clock)
                 assert (await claims.get()).analysis == "survey"
-                claimer.slot_freed()
+                hints.claim_again()
             assert store.asked == 1
             elsewhere = await accept(other, clock)
             hints.work()

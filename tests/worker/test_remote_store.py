@@ -190,6 +190,22 @@ def test_jobs_are_claimed_as_long_as_slots_are_free(tmp_path: Path) -> None:
     _run(tmp_path, body)
 
 
+def test_an_attempt_that_lost_its_lease_frees_its_slot(tmp_path: Path) -> None:
+    """Nothing is written of it, as when the store was away for longer than its lease."""
+
+    async def body(store: SqliteStore, clock: SetClock, server: StoreServer, remote: RemoteStore) -> None:
+        jobs = await _started(remote)
+        accepted = [(await accept(store, clock)).job_id for _ in range(4)]
+        assert await jobs.next(3) == accepted[:3]
+        lost = next(iter(server.held))
+        jobs.source.ended(lost, written=True)
+        jobs.source.ended(lost, written=False)
+        assert await jobs.next() == accepted[3:]
+        assert lost not in server.held
+
+    _run(tmp_path, body)
+
+
 def test_a_worker_that_does_not_read_gets_two_messages(tmp_path: Path) -> None:
     """Its event loop may be blocked: further jobs wait, although it has free slots, until it reads."""
 

@@ -73,8 +73,8 @@ class JobSource(Protocol):
     async def stop(self) -> None:
         """Claim no more; returns when all that was claimed has been handed over."""
 
-    def slot_freed(self) -> None:
-        """Claim again where jobs may wait: the worker has a free slot."""
+    def ended(self, lease: Lease, *, written: bool) -> None:
+        """Note that a slot is free; without a `written` end the lease of its attempt was lost."""
 
 
 async def find_previous_result(reads: AttemptReads, analysis: Analysis, match: str) -> str | None:

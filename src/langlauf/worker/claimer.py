@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from langlauf.background import BackgroundLoop
-from langlauf.domain.attempt import Claim, ClaimBatch, ClaimRequest
+from langlauf.domain.attempt import Claim, ClaimBatch, ClaimRequest, Lease
 from langlauf.hints import Hints
 from langlauf.store.standing_claims import StandingClaim
 from langlauf.telemetry.log import log_store_failure
@@ -58,8 +58,9 @@ class Claimer:
         await self._store.withdraw(self._claim)
         await self._loop.stop()
 
-    def slot_freed(self) -> None:
-        """Look again for jobs that wait."""
+    def ended(self, lease: Lease, *, written: bool) -> None:
+        """Look again for jobs that wait: a slot is free."""
+        del lease, written
         self._hints.claim_again()
 
     async def _look(self) -> None:

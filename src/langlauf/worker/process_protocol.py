@@ -91,6 +91,12 @@ class JobsTaken(msgspec.Struct, frozen=True, tag=True):
     """From a worker: it has received the jobs of one message."""
 
 
+class AttemptLost(msgspec.Struct, frozen=True, tag=True):
+    """From a worker: an attempt has ended without its lease, so that nothing was written of its end."""
+
+    lease: Lease
+
+
 class MetricsReport(msgspec.Struct, frozen=True, tag=True):
     """From a worker: the counts since its last report."""
 
@@ -104,7 +110,7 @@ class WorkerStopped(msgspec.Struct, frozen=True, tag=True):
 
 
 ToWorker = StartWorker | StoreReply | StoreErrorReply | ClaimedJobs | CancelHint | RequestMetrics | Drain | EndGrace
-FromWorker = WorkerReady | WorkerUnable | StoreCall | JobsTaken | MetricsReport | WorkerStopped
+FromWorker = WorkerReady | WorkerUnable | StoreCall | JobsTaken | AttemptLost | MetricsReport | WorkerStopped
 
 encode = msgspec.msgpack.Encoder().encode
 

@@ -33,6 +33,7 @@ from langlauf.domain.read_models import JobView, PastRun, ResultView
 from langlauf.worker.attempt_store import AttemptReads
 from langlauf.worker.process_protocol import (
     STORE_VERBS,
+    AttemptLost,
     ClaimedJobs,
     JobsTaken,
     MessageConnection,
@@ -125,7 +126,7 @@ class RemoteStore:
         """Return what hands a worker the jobs that the program claims for it; the program counts the free slots."""
         del free
         self._take = take
-        return RemoteSource(self._call, request)
+        return RemoteSource(self._call, self._connected().send, request)
 
     async def renew(self, leases: Sequence[Lease], *, lease_seconds: float) -> list[LeaseRenewal]:
         """Renew leases."""
@@ -182,8 +183,14 @@ class RemoteSource:
 
     alive = True
 
-    def __init__(self, call: Callable[..., asyncio.Future[Any]], request: ClaimRequest) -> None:
+    def __init__(
+        self,
+        call: Callable[..., asyncio.Future[Any]],
+        send: Callable[[AttemptLost], None],
+        request: ClaimRequest,
+    ) -> None:
         self._call = call
+        self._send = send
         self._request = request
 
     async def start(self) -> None:
@@ -194,8 +201,10 @@ class RemoteSource:
         """Let it claim no more; returns when all jobs have come."""
         await self._call("stop_claims")
 
-    def slot_freed(self) -> None:
-        """Do nothing: the program has written the end that freed the slot."""
+    def ended(self, lease: Lease, *, written: bool) -> None:
+        """Tell the program of an attempt that it has written no end of: otherwise it knows that the slot is free."""
+        if not written:
+            self._send(AttemptLost(lease))
 
 
 class _RemoteReads:

@@ -68,12 +68,12 @@ class Runner:
         self._settings = settings
         self._clock = clock
 
-    async def run(self, analysis: Analysis, attempt: RunningAttempt) -> None:
-        """Run the function and write the end of the attempt. Never raises."""
+    async def run(self, analysis: Analysis, attempt: RunningAttempt) -> bool:
+        """Run the function, write the end of the attempt, and return whether that was possible. Never raises."""
         with attempt.traced(analysis=analysis.name) as span:
-            await self._run(analysis, attempt, span)
+            return await self._run(analysis, attempt, span)
 
-    async def _run(self, analysis: Analysis, attempt: RunningAttempt, span: TraceSpan) -> None:
+    async def _run(self, analysis: Analysis, attempt: RunningAttempt, span: TraceSpan) -> bool:
         began = monotonic()
         count_start(analysis.name, attempt, began)
         log_event(LogEvent.ATTEMPT_STARTED, logging.DEBUG, about=attempt, analysis=analysis.name)
@@ -88,7 +88,7 @@ class Runner:
             span.fail("lease_lost")
             count_loss(analysis.name)
             log_event(LogEvent.ATTEMPT_LOST, logging.WARNING, about=attempt)
-            return
+            return False
         seconds = monotonic() - began
         outcome = type(written).__name__.lower()
         span.set_attributes(outcome=outcome)
@@ -103,6 +103,7 @@ class Runner:
         count_end(analysis.name, written, seconds)
         if isinstance(written, Retry | Released | Crashed):
             await _count_if_ended(analysis.name, attempt.lease, self._store)
+        return True
 
     async def _execute(self, analysis: Analysis, attempt: RunningAttempt) -> AttemptEnd | None:
         try:

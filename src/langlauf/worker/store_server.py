@@ -33,6 +33,7 @@ from langlauf.worker.claimer import Claimer
 from langlauf.worker.process_protocol import (
     STORE_VERBS,
     WRITE_DECODERS,
+    AttemptLost,
     ClaimedJobs,
     FromWorker,
     JobsTaken,
@@ -66,12 +67,14 @@ class StoreServer:
         self._taken = asyncio.Event()
         self._closed = self._draining = False
 
-    def receive(self, message: StoreCall | JobsTaken) -> None:
-        """Execute a call in the background, or note that jobs have come to the worker."""
+    def receive(self, message: StoreCall | JobsTaken | AttemptLost) -> None:
+        """Execute a call in the background, or note that jobs have come to the worker, or that a slot is free."""
         if isinstance(message, JobsTaken):
             self._untaken -= 1
             self._taken.set()
-            self._look_again()
+            self._hints.claim_again()
+        elif isinstance(message, AttemptLost):
+            self._free(message.lease)
         elif message.verb == "record_all":
             self._record_all(message)
         else:
@@ -137,9 +140,9 @@ class StoreServer:
             return 0
         return self._slots - len(self.held)
 
-    def _look_again(self) -> None:
-        if self._claimer is not None:
-            self._claimer.slot_freed()
+    def _free(self, lease: Lease) -> None:
+        if self.held.pop(lease, None) is not None:
+            self._hints.claim_again()
 
     def _hand_over(self, handed: ClaimBatch) -> None:
         """Send claimed jobs to the worker; if it is gone, it does not know of them."""
@@ -159,7 +162,7 @@ class StoreServer:
         renewals = await self._store.renew(leases, lease_seconds=seconds)
         for renewal in renewals:
             if not renewal.held:
-                self.held.pop(renewal.lease, None)
+                self._free(renewal.lease)
         return renewals
 
     async def _record(self, lease: Lease, kind: str, write: msgspec.Raw) -> WriteResult:
@@ -198,9 +201,8 @@ class StoreServer:
         self._reply(StoreReply(number, msgspec.Raw(encode(answers))))
 
     def _note_record(self, lease: Lease, write: Write, recorded: WriteResult) -> None:
-        over = not recorded or not isinstance(write, Progress | Partial | Checkpoint)
-        if over and self.held.pop(lease, None) is not None:
-            self._look_again()
+        if not recorded or not isinstance(write, Progress | Partial | Checkpoint):
+            self._free(lease)
 
     async def _job(self, org_id: str, job_id: str) -> JobView | None:
         return await self._store.tenant(org_id).job(job_id)

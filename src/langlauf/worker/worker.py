@@ -55,7 +55,7 @@ class Worker:
         self._settings = settings
         self._hints = hints
         self._runner = Runner(store, settings, clock)
-        self._running: dict[RunningAttempt, asyncio.Task[None]] = {}
+        self._running: dict[RunningAttempt, asyncio.Task[bool]] = {}
         self._make_source = source
         self._source: JobSource | None = None
         #: jobs that start as soon as the leases of others are renewed
@@ -213,10 +213,11 @@ class Worker:
 
     def _ended(self, attempt: RunningAttempt) -> None:
         task = self._running.pop(attempt)
-        if not task.cancelled() and (error := task.exception()):
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if isinstance(error, Exception):
             log_event(LogEvent.ATTEMPT_UNWRITTEN, logging.ERROR, error=error, job_id=attempt.job_id)
         if self._source is not None:
-            self._source.slot_freed()
+            self._source.ended(attempt.lease, written=error is None and task.result())
 
     def _free_slots(self) -> int:
         return max(0, self._settings.max_running - len(self._running))

@@ -29,6 +29,7 @@ from langlauf.telemetry.log import LogEvent, log_event
 from langlauf.telemetry.metrics import add_counts
 from langlauf.worker.loop_guard import CrashRecord
 from langlauf.worker.process_protocol import (
+    AttemptLost,
     CancelHint,
     Drain,
     EndGrace,
@@ -235,7 +236,7 @@ class _ProcessRun:
 
     def _receive(self, message: FromWorker) -> None:
         match message:
-            case StoreCall() | JobsTaken():
+            case StoreCall() | JobsTaken() | AttemptLost():
                 self._store_server.receive(message)
             case WorkerReady():
                 self.working.set_result(None)
