@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from msgspec.structs import replace
+
 from langlauf.domain.attempt import ClaimRequest
 from langlauf.domain.errors import StoreUnavailable
 from langlauf.hints import Hints
@@ -132,5 +134,27 @@ def test_a_transaction_that_fails_leaves_the_claim_standing() -> None:
             store.failing = False
             job = await accept(store, clock)
             assert standing.jobs == [job.job_id]
+
+    asyncio.run(main())
+
+
+def test_a_claim_knows_where_nothing_else_waits() -> None:
+    """No job is looked for then until a hint comes; with a slot less, a limit, or another job waiting one may be."""
+
+    async def emptied(*, slots: int = 2, limits: dict[str, int] | None = None, waiting: bool = False) -> bool:
+        clock = SetClock()
+        async with _opened(clock) as store:
+            if waiting:
+                await accept(store, clock, analysis="census")
+            standing = Standing(store, replace(REQUEST, slots=slots, limits=limits or {}))
+            await accept(store, clock)
+            assert len(standing.claims) == 1
+            return standing.claim.emptied_at == store._hints.work_signals
+
+    async def main() -> None:
+        assert await emptied()
+        assert not await emptied(slots=1)
+        assert not await emptied(limits={"survey": 5})
+        assert not await emptied(waiting=True)
 
     asyncio.run(main())

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import apsw
 
 from langlauf.clock import Clock, monotonic
-from langlauf.domain.attempt import Claim
+from langlauf.domain.attempt import Claim, ClaimRequest
 from langlauf.domain.errors import StoreError, StoreUnavailable, StoreUnhealthy
 from langlauf.hints import Hints
 from langlauf.store.commit_hints import announce, announce_batch
@@ -214,6 +214,7 @@ class SqliteEngine:
 
     async def _commit(self, batch: Sequence[Any]) -> list[Any]:
         joining = self._standing.joining(batch)
+        signals = self._hints.work_signals
         asked = [*batch, *(execution.request for execution in joining)]
         answers: list[Any] = [None] * len(asked)
         self._handed = []
@@ -225,8 +226,17 @@ class SqliteEngine:
                 made = claims if isinstance(claims, list) else []
                 announce(self._hints, execution.request, made)
                 self._handed += made
-                execution.answer(made)
+                emptied = bool(made) and self._none_waits(execution.request, made)
+                execution.answer(made, emptied_at=signals if emptied else None)
         return answers[: len(batch)]
+
+    def _none_waits(self, request: ClaimRequest, made: Sequence[Claim]) -> bool:
+        """Whether a claim got all that it could have: a slot was left, and no limit kept a job from it."""
+        limited = bool(request.limits) or request.max_running_org is not None
+        cache = self._cache
+        if limited or len(made) >= request.slots or cache.running is None or cache.running >= request.max_running:
+            return False
+        return cache.waiting == 0
 
     async def _write(self, batch: Sequence[Any]) -> list[Any]:
         """Run the statements of a short batch on the event loop, and wait for the disk in the thread.
