@@ -110,7 +110,7 @@ def test_writes_of_a_running_job_are_hot() -> None:
 def test_most_updates_of_running_jobs_are_hot() -> None:
     """They find room in their pages, too; a claim and an end are the two updates of a job that cannot be HOT.
 
-    On an idle machine these are 97 of 100. On a busy one a transaction that is held up keeps old versions in their pages.
+    On an idle machine these are 97 of 100. On a busy one a transaction that is held up keeps old versions in the pages.
     """
     with migrated_database() as url:
         asyncio.run(_lives(url, _busy))
