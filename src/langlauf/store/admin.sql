@@ -3,9 +3,8 @@
 -- `-- query:` begins a read and `-- change:` a write, with the types of PostgreSQL. The statements of a change run one after
 -- another in one transaction, at the time `:now`. It returns the rows or the value of the last one, or as a boolean whether that
 -- changed a row. `-- locks:` names what PostgreSQL locks until the end, because its writers are many. `{by:x}` names the index
--- for SQLite, `{each:x}` and `{rows:x}` stand for the
--- values of a list and for rows of JSON, and `{skip_locked}` leaves out what other transactions of PostgreSQL
--- have locked.
+-- for SQLite, `{each:x}` and `{rows:x}` stand for the values of a list and for rows of JSON, and `{skip_locked}` leaves out what
+-- other transactions of PostgreSQL have locked.
 
 -- API keys, ended sessions and signing secrets. Their numbers are committed in order, so that a reader misses none.
 
